@@ -1,0 +1,55 @@
+#pragma once
+
+/* One kind of error for every room and every surface.
+ *
+ * A function that can fail returns 0 or -1 (or an fd) and takes `struct err *err` last. The struct
+ * is plain and fixed-size: it needs no allocation and a child can write it to its parent. */
+
+#include "base/base.h"
+
+/* name, wire name, HTTP status: every surface reports the same code for the same cause. */
+#define ERR_MAP(X)                                                                                 \
+    X(NONE, "ok", 200)                                                                             \
+    X(INVALID, "invalid", 400)                                                                     \
+    X(UNAUTHORIZED, "unauthorized", 401)                                                           \
+    X(FORBIDDEN, "forbidden", 403)                                                                 \
+    X(NOT_FOUND, "not_found", 404)                                                                 \
+    X(METHOD, "method_not_allowed", 405)                                                           \
+    X(CONFLICT, "conflict", 409)                                                                   \
+    X(GONE, "gone", 410)                                                                           \
+    X(TOO_LARGE, "too_large", 413)                                                                 \
+    X(MEDIA_TYPE, "unsupported_media_type", 415)                                                   \
+    X(BUSY, "busy", 423)                                                                           \
+    X(LIMIT, "limit_reached", 429)                                                                 \
+    X(CANCELED, "canceled", 499)                                                                   \
+    X(INTERNAL, "internal", 500)                                                                   \
+    X(UNSUPPORTED, "unsupported", 501)                                                             \
+    X(UNAVAILABLE, "unavailable", 503)                                                             \
+    X(TIMEOUT, "timeout", 504)                                                                     \
+    X(NO_SPACE, "no_space", 507)
+
+enum err_code {
+#define X(name, wire, status) ERR_##name,
+    ERR_MAP(X)
+#undef X
+        ERR_COUNT
+};
+
+enum { ERR_MSG_MAX = 240 };
+
+struct err {
+    enum err_code code;
+    int sys; /* errno when the kernel said no, else 0 */
+    char msg[ERR_MSG_MAX];
+};
+
+/* Each returns -1, so that a failing function can end in `return err_set(...)`. */
+int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int err_sys(struct err *err, int sys, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Puts context before the message: "start sandbox 'a1b2': mount '/proc': ...". */
+int err_wrap(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+const char *err_wire_name(enum err_code code);
+int err_http_status(enum err_code code);
+/* The code that an errno stands for. */
+enum err_code err_code_of_errno(int sys);

@@ -1,0 +1,107 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/sys.h"
+
+void fd_close(int *fd)
+{
+    int saved = errno;
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+    errno = saved;
+}
+
+int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct err *err)
+{
+    struct open_how how = {
+        .flags = (uint64_t)(flags | O_CLOEXEC | O_NOCTTY),
+        .mode = (flags & O_CREAT) != 0 ? mode : 0,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+    };
+    /* EAGAIN: a rename raced with the walk. A tenant can cause that for ever, so we give up. */
+    for (int tries = 0; tries < 32; tries++) {
+        long fd = SYS(syscall(SYS_openat2, dir_fd, path, &how, sizeof how));
+        if (fd >= 0)
+            return (int)fd;
+        if (errno != EAGAIN && errno != EINTR)
+            break;
+    }
+    return err_sys(err, errno, "open '%s'", path);
+}
+
+int fd_write_all(int fd, struct str bytes, struct err *err)
+{
+    while (bytes.len > 0) {
+        ssize_t wrote = SYS(write(fd, bytes.ptr, bytes.len));
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return err_sys(err, errno, "write");
+        bytes = str_slice(bytes, (size_t)wrote, bytes.len);
+    }
+    return 0;
+}
+
+static int write_and_sync(int fd, struct str bytes, struct err *err)
+{
+    if (fd_write_all(fd, bytes, err) < 0)
+        return -1;
+    if (SYS(fsync(fd)) < 0)
+        return err_sys(err, errno, "fsync");
+    return 0;
+}
+
+int fd_replace_file(int dir_fd, const char *name, struct str bytes, mode_t mode, struct err *err)
+{
+    char id[ID_SIZE], temp[64];
+    id_new(id);
+    (void)snprintf(temp, sizeof temp, ".new-%s", id);
+    AUTO_CLOSE int fd =
+        SYS(openat(dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (fd < 0)
+        return err_sys(err, errno, "create '%s'", name);
+    int done = write_and_sync(fd, bytes, err);
+    if (done == 0 && SYS(renameat(dir_fd, temp, dir_fd, name)) < 0)
+        done = err_sys(err, errno, "rename");
+    if (done < 0) {
+        (void)unlinkat(dir_fd, temp, 0);
+        return err_wrap(err, "write '%s'", name);
+    }
+    /* The name is part of the directory: without this a power cut could forget the rename. */
+    if (SYS(fsync(dir_fd)) < 0)
+        return err_sys(err, errno, "fsync the directory of '%s'", name);
+    return 0;
+}
+
+int fd_make_dirs(const char *path, mode_t mode, struct err *err)
+{
+    char partial[PATH_MAX];
+    if (str_to_cstr(str_of(path), partial, sizeof partial, err) < 0)
+        return -1;
+    size_t len = strlen(partial);
+    for (size_t i = 1; i <= len; i++) {
+        if (partial[i] != '/' && partial[i] != '\0')
+            continue;
+        char kept = partial[i];
+        partial[i] = '\0';
+        if (SYS(mkdir(partial, mode)) < 0 && errno != EEXIST)
+            return err_sys(err, errno, "create directory '%s'", partial);
+        partial[i] = kept;
+    }
+    struct stat st;
+    if (SYS(stat(path, &st)) < 0)
+        return err_sys(err, errno, "open '%s'", path);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(err, ERR_INVALID, "'%s' is not a directory", path);
+    return 0;
+}

@@ -1,0 +1,117 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+static enum log_level threshold = LOG_INFO;
+static enum log_format format = LOG_TEXT;
+static int log_fd = STDERR_FILENO;
+static _Thread_local char request_id[65];
+
+void log_setup(enum log_level level, enum log_format line_format, int fd)
+{
+    threshold = level;
+    format = line_format;
+    log_fd = fd;
+}
+
+bool log_level_of_name(struct str name, enum log_level *ret_level)
+{
+    for (size_t i = 0; i < countof(level_names); i++) {
+        if (!str_eq(name, str_of(level_names[i])))
+            continue;
+        *ret_level = (enum log_level)i;
+        return true;
+    }
+    return false;
+}
+
+bool log_is_on(enum log_level level)
+{
+    return level <= threshold;
+}
+
+void log_set_request_id(struct str id)
+{
+    (void)snprintf(request_id, sizeof request_id, "%.*s", STR_ARG(id));
+}
+
+static bool needs_quotes(struct str value)
+{
+    if (value.len == 0)
+        return true;
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.ptr[i];
+        if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '=')
+            return true;
+    }
+    return false;
+}
+
+/* A value as the writer of either format sees it: text is cut, so that a line stays bounded. */
+static void put_value(struct json_out *out, const struct log_field *field, bool bare)
+{
+    struct str text = str_slice(field->text, 0, LOG_VALUE_MAX);
+    if (field->type == LOG_FIELD_INT)
+        json_put_i64(out, field->number);
+    else if (field->type == LOG_FIELD_FLOAT)
+        json_put_f64(out, field->real);
+    else if (bare && !needs_quotes(text))
+        buf_put(out->buf, text);
+    else
+        json_put_str(out, text);
+}
+
+static void compose_json(struct buf *line, const struct log_field *head,
+                         const struct log_field *fields)
+{
+    struct json_out out = {.buf = line};
+    json_begin_object(&out);
+    for (const struct log_field *list = head; list != NULL; list = list == head ? fields : NULL) {
+        for (const struct log_field *field = list; field->key != NULL; field++) {
+            json_key(&out, field->key);
+            put_value(&out, field, false);
+        }
+    }
+    json_end_object(&out);
+}
+
+static void compose_text(struct buf *line, const struct log_field *head,
+                         const struct log_field *fields)
+{
+    for (const struct log_field *list = head; list != NULL; list = list == head ? fields : NULL) {
+        for (const struct log_field *field = list; field->key != NULL; field++) {
+            if (line->len > 0)
+                buf_put_char(line, ' ');
+            buf_printf(line, "%s=", field->key);
+            struct json_out out = {.buf = line};
+            put_value(&out, field, true);
+        }
+    }
+}
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields)
+{
+    char when[CLOCK_TEXT_SIZE];
+    clock_format_utc(clock_date_ms(), when);
+    const struct log_field head[] = {
+        LOG_STR("time", when),
+        LOG_STR("level", level_names[level]),
+        LOG_STR("event", event),
+        request_id[0] == '\0' ? (struct log_field){0} : LOG_STR("request", request_id),
+        {0},
+    };
+    AUTO_BUF struct buf line = {0};
+    if (format == LOG_JSON)
+        compose_json(&line, head, fields);
+    else
+        compose_text(&line, head, fields);
+    buf_put_char(&line, '\n');
+    /* A log that cannot be written has nobody to tell. */
+    (void)!write(log_fd, line.ptr, line.len);
+}

@@ -1,0 +1,50 @@
+#pragma once
+
+/* One line per event, key=value or JSON, on standard error.
+ *
+ *     log_warn("exec.timeout", LOG_STR("sandbox", id), LOG_INT("after_ms", n));
+ *
+ * `error` wakes somebody, `warn` says what we did instead, `info` marks lifecycle, `debug` is free.
+ * Ids and sizes are logged; code, file contents and secrets are not. Safe from any thread: a line
+ * is one write. Control bytes are escaped, so a line is always one line. */
+
+#include "base/str.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+enum { LOG_LINE_MAX = 4096, LOG_VALUE_MAX = 1024 };
+
+struct log_field {
+    const char *key; /* NULL ends the list */
+    enum { LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_FLOAT } type;
+    struct str text;
+    int64_t number;
+    double real;
+};
+
+#define LOG_STR(key, cstr) ((struct log_field){(key), LOG_FIELD_STR, str_of(cstr), 0, 0})
+#define LOG_VIEW(key, view) ((struct log_field){(key), LOG_FIELD_STR, (view), 0, 0})
+#define LOG_INT(key, n) ((struct log_field){(key), LOG_FIELD_INT, {0}, (int64_t)(n), 0})
+#define LOG_FLOAT(key, x) ((struct log_field){(key), LOG_FIELD_FLOAT, {0}, 0, (x)})
+
+/* Set once at start, before threads. */
+void log_setup(enum log_level level, enum log_format format, int fd);
+bool log_level_of_name(struct str name, enum log_level *ret_level) MUST_USE;
+bool log_is_on(enum log_level level);
+
+/* Put into every line of this thread until changed; "" for none. At most 64 bytes are kept. */
+void log_set_request_id(struct str id);
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields);
+
+#define LOG_AT_(level, event, ...)                                                                 \
+    do {                                                                                           \
+        if (log_is_on(level))                                                                      \
+            log_write((level), (event),                                                            \
+                      (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}});                  \
+    } while (0)
+#define log_error(event, ...) LOG_AT_(LOG_ERROR, event, __VA_ARGS__)
+#define log_warn(event, ...) LOG_AT_(LOG_WARN, event, __VA_ARGS__)
+#define log_info(event, ...) LOG_AT_(LOG_INFO, event, __VA_ARGS__)
+#define log_debug(event, ...) LOG_AT_(LOG_DEBUG, event, __VA_ARGS__)

@@ -1,0 +1,56 @@
+#include "base/secret.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/sys.h"
+
+struct secret {
+    size_t mapped;
+    size_t len;
+    bool locked;
+    char bytes[];
+};
+
+int secret_new(struct str value, struct secret **ret_secret, struct err *err)
+{
+    if (value.len > SECRET_MAX)
+        return err_set(err, ERR_TOO_LARGE, "secret of more than %d bytes", SECRET_MAX);
+    size_t size = sizeof(struct secret) + value.len;
+    void *memory =
+        SYS(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory == MAP_FAILED)
+        return err_sys(err, errno, "memory for a secret");
+    struct secret *secret = memory;
+    /* Locking may be refused by RLIMIT_MEMLOCK; the value then still stays out of core files. */
+    secret->locked = mlock(memory, size) == 0;
+    (void)madvise(memory, size, MADV_DONTDUMP);
+    (void)madvise(memory, size, MADV_WIPEONFORK);
+    secret->mapped = size;
+    secret->len = value.len;
+    if (value.len > 0)
+        memcpy(secret->bytes, value.ptr, value.len);
+    *ret_secret = secret;
+    return 0;
+}
+
+struct secret *secret_free(struct secret *secret)
+{
+    if (secret == NULL)
+        return NULL;
+    size_t mapped = secret->mapped;
+    explicit_bzero(secret, mapped);
+    (void)munmap(secret, mapped);
+    return NULL;
+}
+
+struct str secret_reveal(const struct secret *secret)
+{
+    return str_n(secret->bytes, secret->len);
+}
+
+bool secret_is_locked(const struct secret *secret)
+{
+    return secret->locked;
+}

@@ -1,0 +1,43 @@
+#include "base/sys.h"
+
+#ifdef SG_FAULTS
+#include <errno.h>
+
+#include "base/str.h"
+
+static int64_t calls;
+static int64_t failing = -1; /* -1: not read from the environment yet */
+static int64_t fail_errno = EIO;
+
+static void read_environment(void)
+{
+    const char *nth = getenv("SG_FAIL_AT");
+    const char *code = getenv("SG_FAIL_ERRNO");
+    failing = 0;
+    if (nth != NULL && !str_to_i64(str_of(nth), 1, INT64_MAX, &failing))
+        failing = 0;
+    if (code != NULL && !str_to_i64(str_of(code), 1, 4095, &fail_errno))
+        fail_errno = EIO;
+}
+
+bool sys_fails_now(void)
+{
+    if (failing < 0)
+        read_environment();
+    if (++calls != failing)
+        return false;
+    errno = (int)fail_errno;
+    return true;
+}
+
+int64_t sys_fail_at(int64_t nth)
+{
+    int64_t made = calls;
+    calls = 0;
+    failing = nth;
+    return made;
+}
+#endif
+
+/* ISO C wants at least one declaration in a file. */
+typedef int sys_is_empty_without_faults;

@@ -1,0 +1,18 @@
+#pragma once
+
+/* System calls that a test can make fail.
+ *
+ * In builds with -Dfaults=true, SG_FAIL_AT=n makes the n-th call through SYS() fail with EIO (or
+ * SG_FAIL_ERRNO); a loop over n walks every error path. Other builds carry nothing of it. */
+
+#include "base/base.h"
+
+#ifdef SG_FAULTS
+/* True when this call is the one to fail; sets errno. */
+bool sys_fails_now(void);
+/* Counts from here on; 0 never fails. Gives the number of calls since the last start. */
+int64_t sys_fail_at(int64_t nth);
+#define SYS(call) (sys_fails_now() ? (__typeof__(call))-1 : (call))
+#else
+#define SYS(call) (call)
+#endif

@@ -1,0 +1,68 @@
+#pragma once
+
+/* The command line: one table of verbs from which come dispatch, --help, completion and the man
+ * page. A verb is a row in verbs.c and a cmd_*.c. */
+
+#include "base/str.h"
+
+struct err;
+
+/* Exit codes, as documented in --help and the man page. */
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,   /* the thing asked for did not work; the message says why */
+    EXIT_USAGE = 2,    /* the command line is wrong; nothing was done */
+    EXIT_TIMEOUT = 124 /* the code or command ran into its time limit */
+};
+
+struct cli_option {
+    char letter;       /* 0 for none */
+    const char *name;  /* "config" for --config */
+    const char *value; /* what follows it ("FILE"), NULL for a flag */
+    const char *help;  /* one line */
+    bool repeated;     /* may be given more than once */
+};
+
+enum { CLI_ARGS_MAX = 256, CLI_GIVEN_MAX = 128 };
+
+struct cli_given {
+    const struct cli_option *option;
+    const char *value; /* NULL for a flag */
+};
+
+/* One parsed command line. */
+struct cli_call {
+    const struct cli_verb *verb;
+    struct cli_given given[CLI_GIVEN_MAX];
+    size_t given_count;
+    const char *args[CLI_ARGS_MAX]; /* what is not an option; NULL behind the last */
+    size_t arg_count;
+};
+
+struct cli_verb {
+    const char *name;    /* one word or two: "doctor", "config show" */
+    const char *args;    /* for the usage line: "FILE", "-- CMD [ARG...]"; "" for none */
+    const char *summary; /* one line, no full stop */
+    const char *details; /* paragraphs for --help and the man page; NULL for none */
+    const struct cli_option *options; /* ends with a row without name; NULL for none */
+    size_t args_min, args_max;
+    bool hidden;         /* for our own scripts */
+    /* Gives the exit code, or -1 with `err` set, which is printed and exits EXIT_FAILED
+     * (EXIT_USAGE when the code is INVALID). */
+    int (*run)(const struct cli_call *call, struct err *err);
+};
+
+/* The table; ends with a row without name. `cli_common` options are understood by every verb:
+ * --help, --json, --config FILE. */
+extern const struct cli_verb cli_verbs[];
+extern const struct cli_option cli_common[];
+
+/* All of main(): parses, runs, prints errors, gives the exit code. */
+int cli_main(int argc, char **argv);
+
+bool cli_has(const struct cli_call *call, const char *option);
+/* The value of the last one given, or NULL. */
+const char *cli_value(const struct cli_call *call, const char *option);
+
+/* Standard output as one write; a closed pipe is not an error worth a message. */
+void cli_print(struct str text);

@@ -1,0 +1,115 @@
+#include "test.h"
+
+#include <math.h>
+
+#include "base/json.h"
+
+static void check_round_trip(const char *text, const char *expected)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    CHECK_OK(json_parse(str_of(text), &value, &err));
+    AUTO_BUF struct buf buf = {0};
+    struct json_out out = {.buf = &buf};
+    json_put_value(&out, value);
+    CHECK_CSTR(buf_cstr(&buf), expected);
+}
+
+TEST(json_round_trips)
+{
+    check_round_trip("{\"b\": [1, 2.5, -0.0, true, null], \"a\": {\"x\": \"\\u00e9\\n\"}}",
+                     "{\"b\":[1,2.5,-0,true,null],\"a\":{\"x\":\"\xc3\xa9\\n\"}}");
+    check_round_trip("0.1", "0.1");
+    check_round_trip("1e300", "1e+300");
+    check_round_trip("\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"");
+    check_round_trip("[]", "[]");
+    check_round_trip("{}", "{}");
+}
+
+TEST(json_refuses_what_is_not_strict)
+{
+    struct err err = {0};
+    struct json_t *value = NULL;
+    const char *const bad[] = {
+        "",     "{\"a\":1,\"a\":2}", "[1,]",       "{a:1}",  "1 2",   "\"\\ud800\"", "\"\xff\"",
+        "1e999", "// x\n1",          "\xef\xbb\xbf1", "\"a\nb\"", "+1",  "'x'",         "01",
+        "NaN",   "\"\\u0000\"",      "[",          "tru",    "1e5x",
+    };
+    for (size_t i = 0; i < countof(bad); i++)
+        CHECK_ERR(json_parse(str_of(bad[i]), &value, &err), ERR_INVALID);
+    CHECK(value == NULL);
+    CHECK_ERR(json_parse(STR("[1,\n  x]"), &value, &err), ERR_INVALID);
+    CHECK_MSG("line 2");
+}
+
+TEST(json_depth_ends_at_64)
+{
+    struct err err = {0};
+    char text[200000];
+    for (int depth = 64; depth <= 65; depth++) {
+        size_t half = (size_t)depth;
+        memset(text, '[', half);
+        memset(text + half, ']', half);
+        AUTO_JSON struct json_t *value = NULL;
+        int result = json_parse(str_n(text, 2 * half), &value, &err);
+        CHECK_INT(result, depth == 64 ? 0 : -1);
+    }
+    memset(text, '[', sizeof text);
+    struct json_t *value = NULL;
+    CHECK_ERR(json_parse(str_n(text, sizeof text), &value, &err), ERR_INVALID);
+    /* Brackets in strings do not count. */
+    memset(text, '[', 200);
+    text[0] = text[199] = '"';
+    CHECK_OK(json_parse(str_n(text, 200), &value, &err));
+    (void)json_free(value);
+}
+
+TEST(json_readers_tell_kinds_apart)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    CHECK_OK(json_parse(STR("{\"s\":\"x\",\"n\":7,\"f\":1.5,\"b\":false,\"z\":null}"), &value, &err));
+    struct str s;
+    int64_t n = 0;
+    double f = 0;
+    bool b = true;
+    CHECK(json_to_str(json_get(value, "s"), &s));
+    CHECK(json_to_i64(json_get(value, "n"), &n) && n == 7);
+    CHECK(json_to_f64(json_get(value, "n"), &f) && f == 7.0);
+    CHECK(!json_to_i64(json_get(value, "f"), &n));
+    CHECK(json_to_bool(json_get(value, "b"), &b) && !b);
+    CHECK(!json_to_str(json_get(value, "absent"), &s));
+    CHECK_INT(json_kind(json_get(value, "z")), JSON_KIND_NULL);
+    CHECK_INT(json_len(value), 5);
+}
+
+TEST(json_writing_survives_any_bytes)
+{
+    AUTO_BUF struct buf buf = {0};
+    struct json_out out = {.buf = &buf};
+    json_begin_array(&out);
+    json_put_str(&out, STR("a\"\\\x01\x7f\xff\xc3\xa9\xc3"));
+    json_put_f64(&out, NAN);
+    json_put_cstr(&out, NULL);
+    json_end_array(&out);
+    CHECK_CSTR(buf_cstr(&buf),
+               "[\"a\\\"\\\\\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\",null,null]");
+}
+
+TEST(json_pretty_printing)
+{
+    AUTO_BUF struct buf buf = {0};
+    struct json_out out = {.buf = &buf, .pretty = true};
+    json_begin_object(&out);
+    json_key(&out, "a");
+    json_put_i64(&out, 1);
+    json_key(&out, "b");
+    json_begin_array(&out);
+    json_put_bool(&out, true);
+    json_end_array(&out);
+    json_key(&out, "c");
+    json_begin_object(&out);
+    json_end_object(&out);
+    json_end_object(&out);
+    CHECK_CSTR(buf_cstr(&buf), "{\n  \"a\": 1,\n  \"b\": [\n    true\n  ],\n  \"c\": {}\n}");
+}

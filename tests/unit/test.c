@@ -1,0 +1,116 @@
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <unistd.h>
+
+enum { TESTS_MAX = 400 };
+static struct CMUnitTest tests[TESTS_MAX];
+static size_t test_count;
+static char tmpdir[PATH_MAX];
+
+void test_register(const char *name, CMUnitTestFunction func)
+{
+    assert(test_count < TESTS_MAX);
+    tests[test_count++] = (struct CMUnitTest){.name = name, .test_func = func};
+}
+
+void test_check_str(struct str value, const char *expected, const char *file, int line)
+{
+    if (str_eq(value, str_of(expected)))
+        return;
+    print_error("got      \"%.*s\"\nexpected \"%s\"\n", STR_ARG(value), expected);
+    _fail(file, line);
+}
+
+void test_check_ok(int result, const struct err *err, const char *call, const char *file, int line)
+{
+    if (result >= 0)
+        return;
+    print_error("%s: %s: %s\n", call, err_wire_name(err->code), err->msg);
+    _fail(file, line);
+}
+
+void test_check_err(int result, const struct err *err, enum err_code expected, const char *call,
+                    const char *file, int line)
+{
+    if (result < 0 && err->code == expected)
+        return;
+    print_error("%s: expected %s, got %s: %s\n", call, err_wire_name(expected),
+                result < 0 ? err_wire_name(err->code) : "success", result < 0 ? err->msg : "");
+    _fail(file, line);
+}
+
+void test_check_msg(const struct err *err, const char *text, const char *file, int line)
+{
+    if (strstr(err->msg, text) != NULL)
+        return;
+    print_error("message  \"%s\"\nlacks    \"%s\"\n", err->msg, text);
+    _fail(file, line);
+}
+
+void test_skip(const char *reason, const char *file, int line)
+{
+    const char *strict = getenv("SG_MUST_WORK");
+    print_message("# SKIP %s\n", reason);
+    if (strict != NULL && strict[0] == '1')
+        _fail(file, line);
+    _skip(file, line);
+}
+
+const char *test_tmpdir(void)
+{
+    if (tmpdir[0] != '\0')
+        return tmpdir;
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(tmpdir, sizeof tmpdir, "%s/sandglass-test-XXXXXX", base == NULL ? "/tmp" : base);
+    assert_non_null(mkdtemp(tmpdir));
+    return tmpdir;
+}
+
+static int remove_entry(const char *path, UNUSED const struct stat *st, UNUSED int type,
+                        UNUSED struct FTW *at)
+{
+    return remove(path);
+}
+
+void test_write(const char *dir, const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+void test_symlink(const char *dir, const char *target, const char *name)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+int test_open_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    int count = 0;
+    while (readdir(dir) != NULL)
+        count++;
+    (void)closedir(dir);
+    return count - 3; /* ".", ".." and the directory itself */
+}
+
+int main(int argc, char **argv)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    int failed = _cmocka_run_group_tests(argv[0], tests, test_count, NULL, NULL);
+    if (tmpdir[0] != '\0')
+        (void)nftw(tmpdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return failed == 0 ? 0 : 1;
+}
