@@ -1,7 +1,7 @@
 #include "base/arena.h"
 
-#include <stdarg.h>
 #include <stdalign.h>
+#include <stdarg.h>
 
 enum { BLOCK_SIZE = 8192, ALIGN = alignof(max_align_t) };
 

@@ -63,8 +63,8 @@ static inline bool mul_i64(int64_t a, int64_t b, int64_t *ret_product)
 
 /* Small allocations do not fail: these abort with a message. What an outsider can make big has a
  * ceiling of its own (buf, arena limits) long before memory ends. */
-void *mem_alloc(size_t size) MUST_USE;               /* zeroed */
-void *mem_resize(void *ptr, size_t size) MUST_USE;   /* grown bytes are not zeroed */
+void *mem_alloc(size_t size) MUST_USE;             /* zeroed */
+void *mem_resize(void *ptr, size_t size) MUST_USE; /* grown bytes are not zeroed */
 void *mem_dup(const void *ptr, size_t size) MUST_USE;
 char *mem_dup_cstr(const char *text) MUST_USE;
 

@@ -20,7 +20,8 @@ static void to_hex(const unsigned char digest[HASH_SIZE], char out[HASH_HEX_SIZE
 
 void hash_sha256(struct str bytes, unsigned char out[HASH_SIZE])
 {
-    int done = EVP_Digest(bytes.len == 0 ? "" : bytes.ptr, bytes.len, out, NULL, EVP_sha256(), NULL);
+    int done =
+        EVP_Digest(bytes.len == 0 ? "" : bytes.ptr, bytes.len, out, NULL, EVP_sha256(), NULL);
     assert(done == 1);
 }
 

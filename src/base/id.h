@@ -1,6 +1,7 @@
 #pragma once
 
-/* Ids nobody can guess: lower-case letters and digits, 5 bits each, from the kernel's randomness. */
+/* Ids nobody can guess: lower-case letters and digits, 5 bits each, from the kernel's randomness.
+ */
 
 #include "base/str.h"
 

@@ -77,9 +77,9 @@ enum json_kind json_kind(const struct json_t *value)
 const char *json_kind_name(enum json_kind kind)
 {
     static const char *const names[] = {
-        [JSON_KIND_NULL] = "null",      [JSON_KIND_BOOL] = "a boolean",
-        [JSON_KIND_INT] = "an integer", [JSON_KIND_FLOAT] = "a number",
-        [JSON_KIND_STR] = "a string",   [JSON_KIND_ARRAY] = "an array",
+        [JSON_KIND_NULL] = "null",        [JSON_KIND_BOOL] = "a boolean",
+        [JSON_KIND_INT] = "an integer",   [JSON_KIND_FLOAT] = "a number",
+        [JSON_KIND_STR] = "a string",     [JSON_KIND_ARRAY] = "an array",
         [JSON_KIND_OBJECT] = "an object",
     };
     return names[kind];

@@ -1,8 +1,7 @@
 /* SipHash-1-3 for map keys. Its own file, so that programs without OpenSSL can use maps. */
 
-#include <sys/random.h>
-
 #include "base/hash.h"
+#include "base/id.h"
 
 static uint64_t rotate(uint64_t x, int bits)
 {
@@ -28,9 +27,8 @@ static const uint64_t *process_key(void)
     static uint64_t key[2];
     static bool drawn;
     if (!drawn) {
-        /* Two threads may both draw at the first use; the loop thread fills maps before workers
-         * start, so in practice one does. A failed draw leaves a weaker spread, no wrong answer. */
-        (void)getrandom(key, sizeof key, 0);
+        /* Not guarded against two threads: the loop thread fills maps before workers start. */
+        id_random(key, sizeof key);
         drawn = true;
     }
     return key;

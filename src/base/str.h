@@ -56,7 +56,8 @@ int str_to_cstr(struct str s, char *out, size_t out_size, struct err *err) MUST_
 /* How many single edits (insert, delete, replace, swap of neighbours) lead from a to b. */
 size_t str_distance(struct str a, struct str b);
 
-/* Remembers the candidate nearest to a mistyped word, for "did you mean": start with {.word = w}. */
+/* Remembers the candidate nearest to a mistyped word, for "did you mean": start with {.word = w}.
+ */
 struct nearest {
     struct str word;
     struct str best; /* empty while nothing is near enough */

@@ -26,8 +26,7 @@
     for (__typeof__((vec)->ptr) item = (vec)->ptr;                                                 \
          (vec)->len > 0 && item < (vec)->ptr + (vec)->len; item++)
 /* Takes out one element, keeping the order. */
-#define vec_remove(vec, index)                                                                     \
-    vec_remove_((vec)->ptr, &(vec)->len, (index), sizeof *(vec)->ptr)
+#define vec_remove(vec, index) vec_remove_((vec)->ptr, &(vec)->len, (index), sizeof *(vec)->ptr)
 #define vec_done(vec) vec_done_((void **)&(vec)->ptr, &(vec)->len, &(vec)->cap)
 
 void *vec_push_(void **ptr, size_t *len, size_t *cap, size_t item_size);

@@ -46,7 +46,7 @@ struct cli_verb {
     const char *details; /* paragraphs for --help and the man page; NULL for none */
     const struct cli_option *options; /* ends with a row without name; NULL for none */
     size_t args_min, args_max;
-    bool hidden;         /* for our own scripts */
+    bool hidden; /* for our own scripts */
     /* Gives the exit code, or -1 with `err` set, which is printed and exits EXIT_FAILED
      * (EXIT_USAGE when the code is INVALID). */
     int (*run)(const struct cli_call *call, struct err *err);

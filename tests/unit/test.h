@@ -29,7 +29,8 @@ void test_register(const char *name, CMUnitTestFunction func);
 #define CHECK_STR(value, expected) test_check_str((value), (expected), __FILE__, __LINE__)
 /* Both expect a `struct err err` in scope. */
 #define CHECK_OK(call) test_check_ok((call), &err, #call, __FILE__, __LINE__)
-#define CHECK_ERR(call, expected) test_check_err((call), &err, (expected), #call, __FILE__, __LINE__)
+#define CHECK_ERR(call, expected)                                                                  \
+    test_check_err((call), &err, (expected), #call, __FILE__, __LINE__)
 /* The message holds this text. */
 #define CHECK_MSG(text) test_check_msg(&err, (text), __FILE__, __LINE__)
 /* Ends the test as skipped, or as failed when SG_MUST_WORK=1. */

@@ -31,9 +31,16 @@ TEST(json_refuses_what_is_not_strict)
     struct err err = {0};
     struct json_t *value = NULL;
     const char *const bad[] = {
-        "",     "{\"a\":1,\"a\":2}", "[1,]",       "{a:1}",  "1 2",   "\"\\ud800\"", "\"\xff\"",
-        "1e999", "// x\n1",          "\xef\xbb\xbf1", "\"a\nb\"", "+1",  "'x'",         "01",
-        "NaN",   "\"\\u0000\"",      "[",          "tru",    "1e5x",
+        "",         "{\"a\":1,\"a\":2}",
+        "[1,]",     "{a:1}",
+        "1 2",      "\"\\ud800\"",
+        "\"\xff\"", "1e999",
+        "// x\n1",  "\xef\xbb\xbf1",
+        "\"a\nb\"", "+1",
+        "'x'",      "01",
+        "NaN",      "\"\\u0000\"",
+        "[",        "tru",
+        "1e5x",
     };
     for (size_t i = 0; i < countof(bad); i++)
         CHECK_ERR(json_parse(str_of(bad[i]), &value, &err), ERR_INVALID);
@@ -68,7 +75,8 @@ TEST(json_readers_tell_kinds_apart)
 {
     struct err err = {0};
     AUTO_JSON struct json_t *value = NULL;
-    CHECK_OK(json_parse(STR("{\"s\":\"x\",\"n\":7,\"f\":1.5,\"b\":false,\"z\":null}"), &value, &err));
+    CHECK_OK(
+        json_parse(STR("{\"s\":\"x\",\"n\":7,\"f\":1.5,\"b\":false,\"z\":null}"), &value, &err));
     struct str s;
     int64_t n = 0;
     double f = 0;

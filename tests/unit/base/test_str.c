@@ -52,7 +52,8 @@ TEST(str_to_i64_has_no_default)
     CHECK(str_to_i64(STR("9223372036854775807"), INT64_MIN, INT64_MAX, &n));
     CHECK(n == INT64_MAX);
     n = 42;
-    const char *const bad[] = {"", "-", "+1", " 1", "1 ", "0x10", "1e3", "9223372036854775808", "11"};
+    const char *const bad[] = {"",  "-", "+1", " 1", "1 ", "0x10", "1e3", "9223372036854775808",
+                               "11"};
     for (size_t i = 0; i < countof(bad); i++)
         CHECK(!str_to_i64(str_of(bad[i]), INT64_MIN, 10, &n));
     CHECK_INT(n, 42);
