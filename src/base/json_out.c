@@ -170,7 +170,8 @@ void json_put_f64(struct json_out *out, double n)
     (void)snprintf(text, sizeof text, "%.15g", n);
     if (strtod(text, NULL) != n)
         (void)snprintf(text, sizeof text, "%.17g", n);
-    buf_put_cstr(out->buf, text);
+    /* "-0" would be read back as an integer, which has no sign to keep. */
+    buf_put_cstr(out->buf, n == 0 && signbit(n) ? "-0.0" : text);
 }
 
 void json_put_bool(struct json_out *out, bool flag)
