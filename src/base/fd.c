@@ -58,7 +58,8 @@ static int open_once(int dir_fd, const char *path, int flags, mode_t mode, unsig
 
 int fd_open_in(int dir_fd, const char *path, int flags, mode_t mode, unsigned how, struct err *err)
 {
-    flags |= O_CLOEXEC | O_NOCTTY;
+    /* openat2 is strict: O_PATH goes with few others. */
+    flags |= (flags & O_PATH) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
     /* EAGAIN: a rename raced with the walk. A tenant can cause that for ever, so we give up. */
     for (int tries = 0; tries < 32; tries++) {
         int fd = open_once(dir_fd, path, flags, mode, how);
