@@ -64,7 +64,12 @@ static void offer(struct search *search, struct str path)
 static bool may_enter(void *ctx, UNUSED int dir_fd, struct str path)
 {
     struct search *search = ctx;
-    return path.len == 0 || glob_may_match_below(search->glob, path);
+    if (path.len == 0)
+        return true;
+    const char *slash = memrchr(path.ptr, '/', path.len);
+    if (search->skip_hidden && (slash == NULL ? path.ptr[0] : slash[1]) == '.')
+        return false;
+    return glob_may_match_below(search->glob, path);
 }
 
 static int visit(void *ctx, UNUSED int dir_fd, const char *name, struct str path,
