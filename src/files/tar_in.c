@@ -366,6 +366,18 @@ static int move_into_place(int parent_fd, const char *temp, int fresh_fd, const 
     return 0;
 }
 
+/* What is left under the temporary name: the fresh tree after a failure, its empty directories
+ * after a merge, the old tree after a replacement; nothing otherwise. A passing failure gets a
+ * second try. */
+static int remove_rest(int parent_fd, const char *temp, struct err *err)
+{
+    struct files_delete_result removed = {0};
+    for (int tries = 0; tries < 2; tries++)
+        if (files_delete_in(parent_fd, temp, true, &removed, err) == 0 || err->sys == ENOENT)
+            return 0;
+    return err_wrap(err, "after unpacking");
+}
+
 /* The fresh directory is made in `parent_fd`; with an empty name its content goes there too. */
 static int unpack_in(int parent_fd, const char *name, enum files_tar_place place, unsigned how,
                      const struct files_source *source, const struct files_tar_limits *limits,
@@ -382,16 +394,8 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
     if (done == 0)
         done = name[0] == '\0' ? files_merge(fresh_fd, parent_fd, how, err)
                                : move_into_place(parent_fd, temp, fresh_fd, name, place, how, err);
-    /* What is left under the temporary name: the fresh tree after a failure, its empty directories
-     * after a merge, the old tree after a replacement; nothing otherwise. */
-    struct files_delete_result removed = {0};
-    struct err ignored;
-    if (files_delete_in(parent_fd, temp, true, &removed, &ignored) < 0 && done == 0 &&
-        ignored.sys != ENOENT) {
-        *err = ignored;
-        return err_wrap(err, "after unpacking");
-    }
-    return done;
+    int removed = remove_rest(parent_fd, temp, done < 0 ? &(struct err){0} : err);
+    return done < 0 ? done : removed;
 }
 
 int files_tar_in(struct files *files, struct str path, enum files_tar_place place,
