@@ -92,7 +92,7 @@ static unsigned char type_by_stat(int dir_fd, const char *name)
     struct stat st;
     if (SYS(fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW)) < 0)
         return DT_UNKNOWN;
-    return S_ISDIR(st.st_mode) ? DT_DIR : IFTODT(st.st_mode);
+    return (unsigned char)((st.st_mode & S_IFMT) >> 12); /* what IFTODT does */
 }
 
 static int visit_entry(struct worker *worker, size_t prefix, const struct files_dirent *entry,
