@@ -43,8 +43,9 @@ struct glob {
     VEC(struct step) steps;
     VEC(struct range) ranges;
     VEC(struct class) classes;
-    VEC(uint32_t) starts; /* one per alternative */
-    VEC(uint32_t) todo;
+    VEC(uint32_t) starts;  /* one per alternative */
+    VEC(struct str) tails; /* how each alternative ends, as far as that is plain text; owned */
+    uint32_t *todo;        /* room for two states per step and one more */
     struct set now, next;
     uint64_t work;
 };
@@ -265,9 +266,22 @@ static int emit_item(struct glob *glob, struct str s, size_t *at, struct err *er
     return emit(glob, OP_CHAR, literal, err);
 }
 
+/* Every path that matches ends with this. */
+static struct str plain_tail(struct str s)
+{
+    size_t from = s.len;
+    while (from > 0 && strchr("*?[]{}\\", s.ptr[from - 1]) == NULL)
+        from--;
+    /* The first of these characters may be escaped, or the end of a character's bytes. */
+    from = MIN(from + 1, s.len);
+    return str_slice(s, from, s.len);
+}
+
 static int compile(struct glob *glob, struct str s, struct err *err)
 {
     *vec_push(&glob->starts) = (uint32_t)glob->steps.len;
+    struct str tail = plain_tail(s);
+    *vec_push(&glob->tails) = str_n(mem_dup(tail.ptr, tail.len), tail.len);
     for (size_t at = 0; at < s.len;)
         if (emit_item(glob, s, &at, err) < 0)
             return -1;
@@ -297,6 +311,7 @@ int glob_new(struct str pattern, struct glob **ret_glob, struct err *err)
     if (compile_all(glob, pattern, err) < 0)
         return -1;
     size_t bytes = glob->steps.len * sizeof(uint32_t);
+    glob->todo = mem_alloc(2 * bytes + sizeof(uint32_t));
     glob->now = (struct set){mem_alloc(bytes), mem_alloc(bytes), 0};
     glob->next = (struct set){mem_alloc(bytes), mem_alloc(bytes), 0};
     *ret_glob = glob;
@@ -312,7 +327,10 @@ struct glob *glob_free(struct glob *glob)
     vec_done(&glob->ranges);
     vec_done(&glob->classes);
     vec_done(&glob->starts);
-    vec_done(&glob->todo);
+    VEC_EACH (tail, &glob->tails)
+        free((char *)tail->ptr);
+    vec_done(&glob->tails);
+    free(glob->todo);
     free(glob->now.list);
     free(glob->now.place);
     free(glob->next.list);
@@ -332,9 +350,10 @@ static bool set_has(const struct set *set, uint32_t state)
 /* Adds a state and what follows from it without a character. */
 static void set_add(struct glob *glob, struct set *set, uint32_t state)
 {
-    *vec_push(&glob->todo) = state;
-    while (glob->todo.len > 0) {
-        state = vec_pop(&glob->todo);
+    size_t todo = 0;
+    glob->todo[todo++] = state;
+    while (todo > 0) {
+        state = glob->todo[--todo];
         glob->work++;
         if (set_has(set, state))
             continue;
@@ -342,9 +361,9 @@ static void set_add(struct glob *glob, struct set *set, uint32_t state)
         set->list[set->len++] = state;
         struct step step = glob->steps.ptr[state];
         if (step.op == OP_SPLIT || step.op == OP_JUMP)
-            *vec_push(&glob->todo) = step.arg;
+            glob->todo[todo++] = step.arg;
         if (step.op == OP_SPLIT)
-            *vec_push(&glob->todo) = state + 1;
+            glob->todo[todo++] = state + 1;
     }
 }
 
@@ -398,8 +417,21 @@ static void run(struct glob *glob, struct str text)
         advance(glob, next_char(&text));
 }
 
+/* Most paths of a tree end otherwise than the pattern: that is seen without the automaton. */
+static bool may_end_so(struct glob *glob, struct str path)
+{
+    VEC_EACH (tail, &glob->tails) {
+        glob->work++;
+        if (str_ends(path, *tail))
+            return true;
+    }
+    return false;
+}
+
 bool glob_match(struct glob *glob, struct str path)
 {
+    if (!may_end_so(glob, path))
+        return false;
     run(glob, path);
     for (size_t i = 0; i < glob->now.len; i++)
         if (glob->steps.ptr[glob->now.list[i]].op == OP_MATCH)
