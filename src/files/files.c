@@ -131,7 +131,9 @@ static int read_range(int fd, uint64_t offset, size_t limit, struct buf *out, bo
 int files_read(struct files *files, struct str path, const struct files_range *range,
                struct buf *out, struct files_content *ret_content, struct err *err)
 {
-    struct files_range whole = range == NULL ? (struct files_range){0} : *range;
+    struct files_range whole = {0};
+    if (range != NULL)
+        whole = *range;
     if (whole.limit == 0)
         whole.limit = FILES_READ_MAX;
     if (whole.offset > INT64_MAX - whole.limit)

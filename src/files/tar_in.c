@@ -83,7 +83,8 @@ static int check_target(const char *path, const char *target, struct err *err)
 static int make_dirs(struct unpacking *unpacking, const char *dir, struct err *err)
 {
     char partial[FILES_PATH_MAX + 1];
-    for (size_t i = 1;; i++) {
+    size_t len = strlen(dir);
+    for (size_t i = 1; i <= len; i++) {
         if (dir[i] != '/' && dir[i] != '\0')
             continue;
         memcpy(partial, dir, i);
@@ -98,9 +99,8 @@ static int make_dirs(struct unpacking *unpacking, const char *dir, struct err *e
             return -1;
         if (SYS(mkdirat(parent, name, 0755)) < 0 && errno != EEXIST)
             return err_sys(err, errno, "create the directory '%s'", dir);
-        if (dir[i] == '\0')
-            return 0;
     }
+    return 0;
 }
 
 /* Opens the directory, making it; the last one stays open, since entries come in runs. No link is
@@ -113,7 +113,7 @@ static int enter_dir(struct unpacking *unpacking, const char *dir, struct err *e
     const char *path = dir[0] == '\0' ? "." : dir;
     int flags = O_RDONLY | O_DIRECTORY;
     int fd = fd_open_in(unpacking->root_fd, path, flags, 0, FD_NO_LINKS, err);
-    if (fd < 0 && err->sys == ENOENT) {
+    if (fd < 0 && err->sys == ENOENT && dir[0] != '\0') {
         if (make_dirs(unpacking, dir, err) < 0)
             return -1;
         fd = fd_open_in(unpacking->root_fd, path, flags, 0, FD_NO_LINKS, err);
@@ -394,7 +394,8 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
     if (done == 0)
         done = name[0] == '\0' ? files_merge(fresh_fd, parent_fd, how, err)
                                : move_into_place(parent_fd, temp, fresh_fd, name, place, how, err);
-    int removed = remove_rest(parent_fd, temp, done < 0 ? &(struct err){0} : err);
+    struct err ignored;
+    int removed = remove_rest(parent_fd, temp, done < 0 ? &ignored : err);
     return done < 0 ? done : removed;
 }
 
