@@ -31,6 +31,7 @@ struct toml_place toml_place_of(struct toml_parser *p, size_t at)
     return (struct toml_place){p->line, p->mark_column};
 }
 
+PRINTF_LIKE(3, 0)
 static int fail_va(struct toml_parser *p, struct toml_place place, const char *fmt, va_list args)
 {
     char what[ERR_MSG_MAX];
