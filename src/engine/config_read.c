@@ -355,6 +355,7 @@ static int read_map(struct reader *r, const struct config_key *key, struct str p
         if (entry->value->kind != TOML_TABLE)
             return config_fail(r->config, r->err, entry->value->place, at,
                                "expected a table, got %s", toml_kind_name(entry->value->kind));
+        assert(item != NULL);
         *(struct str *)(void *)item = entry->key;
         struct section inner = {.in = key->opens,
                                 .header = at,
