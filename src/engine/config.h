@@ -61,9 +61,8 @@ struct config_server {
     enum log_format log_format;
     enum log_level log_level;
     int64_t max_connections, max_connections_per_address;
-    int64_t max_header_kb, max_body_mb, max_upload_mb;
+    int64_t max_header_kb, max_body_mb;
     int64_t header_timeout_seconds, body_idle_seconds, keep_alive_seconds, drain_seconds;
-    int64_t max_sessions, max_sessions_per_token;
 };
 
 struct config_sandbox {

@@ -65,8 +65,6 @@ const struct config_key config_keys[] = {
      .help = "Request line and headers of one request"},
     {"server", "max_body_mb", NUMBER(1, 1024, "16"), AT(config_server, max_body_mb),
      .help = "Body of one request that is held in memory"},
-    {"server", "max_upload_mb", NUMBER(1, TERABYTE_MB, "256"), AT(config_server, max_upload_mb),
-     .help = "Body of one upload, which is streamed"},
     {"server", "header_timeout_seconds", NUMBER(1, 600, "10"),
      AT(config_server, header_timeout_seconds), .help = "Time until the headers are complete"},
     {"server", "body_idle_seconds", NUMBER(1, 3600, "30"), AT(config_server, body_idle_seconds),
@@ -75,10 +73,6 @@ const struct config_key config_keys[] = {
      .help = "Silence between requests before the connection is closed"},
     {"server", "drain_seconds", NUMBER(0, 3600, "30"), AT(config_server, drain_seconds),
      .help = "Time that running work gets when the daemon is asked to stop"},
-    {"server", "max_sessions", NUMBER(1, 1000000, "1000"), AT(config_server, max_sessions),
-     .help = "Sessions of the whole daemon"},
-    {"server", "max_sessions_per_token", NUMBER(1, 1000000, "100"),
-     AT(config_server, max_sessions_per_token), .help = "Sessions of one token"},
 
     {"", "sandbox", CONFIG_TABLE, AT(config, sandbox), .opens = "sandbox",
      .help = "Sandboxes of sessions; without this section there are no sandbox services, no tools "
