@@ -7,3 +7,4 @@ struct err;
 
 int cmd_completion_bash(const struct cli_call *call, struct err *err);
 int cmd_man(const struct cli_call *call, struct err *err);
+int cmd_serve(const struct cli_call *call, struct err *err);
