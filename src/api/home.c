@@ -79,20 +79,34 @@ static int take_lock(const char *path, int dir_fd, struct err *err)
 static int read_token(struct home *home, struct err *err)
 {
     AUTO_CLOSE int fd =
-        SYS(openat(home->dir_fd, "token", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        SYS(open(home->token_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
-        return err_sys(err, errno, "open '%s/token'", home->path);
+        return err_sys(err, errno, "open '%s'", home->token_file);
     AUTO_BUF struct buf bytes = buf_with_limit(TOKEN_MAX);
     if (buf_read_all(&bytes, fd, err) < 0)
-        return err_wrap(err, "read '%s/token'", home->path);
+        return err_wrap(err, "read '%s'", home->token_file);
     struct str token = str_trim(buf_str(&bytes));
-    if (token.len < TOKEN_MIN)
-        return err_set(err, ERR_CONFLICT,
-                       "'%s/token' holds less than %d characters; remove it to get a new one",
-                       home->path, TOKEN_MIN);
+    bool good = token.len >= TOKEN_MIN;
     hash_sha256(token, home->token_hash);
-    explicit_bzero(bytes.ptr, bytes.len);
+    if (bytes.len > 0)
+        explicit_bzero(bytes.ptr, bytes.len);
+    if (!good)
+        return err_set(err, ERR_CONFLICT,
+                       "'%s' holds less than %d characters; remove it to get a new one",
+                       home->token_file, TOKEN_MIN);
     return 0;
+}
+
+static int write_token(struct home *home, struct str text, struct err *err)
+{
+    const char *slash = strrchr(home->token_file, '/');
+    assert(slash != NULL);
+    char dir[PATH_MAX];
+    (void)snprintf(dir, sizeof dir, "%.*s/", (int)(slash - home->token_file), home->token_file);
+    AUTO_CLOSE int dir_fd = SYS(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (dir_fd < 0)
+        return err_sys(err, errno, "open '%s'", dir);
+    return fd_replace_file(dir_fd, slash + 1, text, 0600, err);
 }
 
 static int make_token(struct home *home, struct err *err)
@@ -101,10 +115,9 @@ static int make_token(struct home *home, struct err *err)
     id_new_token(text);
     hash_sha256(str_n(text, TOKEN_LEN), home->token_hash);
     text[TOKEN_LEN] = '\n';
-    int done = fd_replace_file(home->dir_fd, "token", str_n(text, TOKEN_LEN + 1), 0600, err);
+    int done = write_token(home, str_n(text, TOKEN_LEN + 1), err);
     explicit_bzero(text, sizeof text);
-    home->token_is_new = true;
-    return done < 0 ? err_wrap(err, "data directory '%s'", home->path) : 0;
+    return done < 0 ? err_wrap(err, "token file '%s'", home->token_file) : 0;
 }
 
 static int get_token(struct home *home, bool needs_token, struct err *err)
@@ -115,9 +128,9 @@ static int get_token(struct home *home, bool needs_token, struct err *err)
         return -1;
     if (needs_token)
         return err_set(err, ERR_FORBIDDEN,
-                       "other machines could reach this address and '%s/token' does not exist yet: "
+                       "other machines could reach this address and '%s' does not exist yet: "
                        "start once on 127.0.0.1 to make it, then again here",
-                       home->path);
+                       home->token_file);
     return make_token(home, err);
 }
 
@@ -136,7 +149,20 @@ static int write_run(struct home *home, struct err *err)
     return 0;
 }
 
-int home_open(const char *path, bool needs_token, struct home *ret_home, struct err *err)
+static int place_token(struct home *home, const char *token_file, struct err *err)
+{
+    const char *file = token_file == NULL ? "token" : token_file;
+    int len = snprintf(home->token_file, sizeof home->token_file, "%s%s%s",
+                       token_file == NULL ? home->path : "", token_file == NULL ? "/" : "", file);
+    if ((size_t)len >= sizeof home->token_file)
+        return err_set(err, ERR_TOO_LARGE, "the token file's path is too long");
+    if (strchr(home->token_file, '/') == NULL)
+        return err_set(err, ERR_INVALID, "token file '%s': give a path with a directory", file);
+    return 0;
+}
+
+int home_open(const char *path, const char *token_file, bool needs_token, struct home *ret_home,
+              struct err *err)
 {
     AUTO_CLOSE int dir_fd = open_dir(path, err);
     if (dir_fd < 0)
@@ -145,7 +171,8 @@ int home_open(const char *path, bool needs_token, struct home *ret_home, struct 
     if (lock_fd < 0)
         return -1;
     struct home home = {.path = path, .dir_fd = dir_fd, .lock_fd = lock_fd};
-    if (get_token(&home, needs_token, err) < 0 || write_run(&home, err) < 0)
+    if (place_token(&home, token_file, err) < 0 || get_token(&home, needs_token, err) < 0 ||
+        write_run(&home, err) < 0)
         return -1;
     *ret_home = home;
     (void)fd_take(&dir_fd);

@@ -27,6 +27,7 @@ struct server {
     struct metrics *metrics;
     struct signal_watch *term, *interrupt;
     struct timer *deadline;
+    int64_t drain_ms;
     VEC(char *) hosts;   /* ends with NULL */
     VEC(char *) origins; /* ends with NULL */
     int exit_code;
@@ -116,7 +117,7 @@ static void on_signal(void *ctx, int signo)
     log_info("server.stopping", LOG_INT("signal", signo),
              LOG_INT("running", http_counts(server->http).running));
     server->meta.is_draining = true;
-    timer_set(server->deadline, SERVER_DRAIN_MS, 0);
+    timer_set(server->deadline, server->drain_ms, 0);
     http_drain(server->http, stop, server);
 }
 
@@ -134,6 +135,11 @@ static int start_http(struct server *server, const struct server_options *option
                   .origins = (const char *const *)server->origins.ptr,
                   .check_token = check_token},
         .metrics = server->metrics,
+        .connections_max = options->connections_max,
+        .per_address_max = options->per_address_max,
+        .head_ms = options->head_ms,
+        .body_idle_ms = options->body_idle_ms,
+        .keep_alive_ms = options->keep_alive_ms,
     };
     if (http_open(server->loop, fd, &http, &server->http, err) < 0)
         return -1;
@@ -148,10 +154,11 @@ static int start(struct server *server, const struct server_options *options, st
     if (addr_parse(str_of(options->listen), &server->addr, err) < 0)
         return -1;
     bool is_public = !addr_is_loopback(&server->addr);
-    if (home_open(options->data_dir, is_public, &server->home, err) < 0)
+    if (home_open(options->data_dir, options->token_file, is_public, &server->home, err) < 0)
         return is_public ? err_wrap(err, "listen on %s", options->listen) : -1;
     if (loop_open(&server->loop, err) < 0)
         return -1;
+    server->drain_ms = options->drain_ms;
     server->deadline = timer_new(server->loop, on_deadline, server);
     if (signal_watch_new(server->loop, SIGTERM, on_signal, server, &server->term, err) < 0 ||
         signal_watch_new(server->loop, SIGINT, on_signal, server, &server->interrupt, err) < 0)
@@ -166,14 +173,14 @@ static void tell_ready(struct server *server, const struct server_options *optio
     log_info("server.ready", LOG_STR("listen", addr), LOG_STR("data_dir", options->data_dir));
     if (addr_is_unix(&server->addr))
         (void)snprintf(text, sizeof text,
-                       "sandglass " SG_VERSION " is ready at %s\nToken: %s/token\n"
+                       "sandglass " SG_VERSION " is ready at %s\nToken: %s\n"
                        "Try: curl --unix-socket %s http://localhost/healthz\n",
-                       addr, options->data_dir, server->addr.sa.un.sun_path);
+                       addr, server->home.token_file, server->addr.sa.un.sun_path);
     else
         (void)snprintf(text, sizeof text,
-                       "sandglass " SG_VERSION " is ready at http://%s\nToken: %s/token\n"
+                       "sandglass " SG_VERSION " is ready at http://%s\nToken: %s\n"
                        "Try: curl http://%s/healthz\n",
-                       addr, options->data_dir, server->hosts.ptr[0]);
+                       addr, server->home.token_file, server->hosts.ptr[0]);
     if (options->on_ready != NULL)
         options->on_ready(text, options->ctx);
 }

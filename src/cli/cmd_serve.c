@@ -1,50 +1,25 @@
-/* `sandglass serve`: options and places; the work is api/server. */
-
-#include <limits.h>
-#include <unistd.h>
+/* `sandglass serve`: the configuration, overridden by options; the work is api/server. */
 
 #include "api/server.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "engine/config.h"
 
-enum { NAMES_MAX = 32 };
+typedef VEC(const char *) name_list;
 
-/* $SANDGLASS_HOME, else /var/lib/sandglass as root, else the user's data directory. */
-static int default_data_dir(char out[PATH_MAX], struct err *err)
+/* Names of the configuration and of --name, ended by NULL; the strings are borrowed. */
+static void collect_names(const struct cli_call *call, const struct config *config,
+                          name_list *names)
 {
-    const char *home = getenv("SANDGLASS_HOME"), *xdg = getenv("XDG_DATA_HOME");
-    const char *user = getenv("HOME");
-    int len;
-    if (home != NULL && home[0] != '\0')
-        len = snprintf(out, PATH_MAX, "%s", home);
-    else if (geteuid() == 0)
-        len = snprintf(out, PATH_MAX, "/var/lib/sandglass");
-    else if (xdg != NULL && xdg[0] == '/')
-        len = snprintf(out, PATH_MAX, "%s/sandglass", xdg);
-    else if (user != NULL && user[0] == '/')
-        len = snprintf(out, PATH_MAX, "%s/.local/share/sandglass", user);
-    else
-        return err_set(err, ERR_NOT_FOUND,
-                       "neither SANDGLASS_HOME nor HOME is set; say where with --data-dir DIR");
-    if (len >= PATH_MAX)
-        return err_set(err, ERR_TOO_LARGE, "the data directory's path is too long");
-    return 0;
-}
-
-static int collect_names(const struct cli_call *call, const char *names[NAMES_MAX + 1],
-                         struct err *err)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < call->given_count; i++) {
-        if (strcmp(call->given[i].option->name, "name") != 0)
-            continue;
-        if (count == NAMES_MAX)
-            return err_set(err, ERR_INVALID, "--name: at most %d names", NAMES_MAX);
-        names[count++] = call->given[i].value;
-    }
-    names[count] = NULL;
-    return 0;
+    const struct config_list *given = &config->server.host_names;
+    for (size_t i = 0; i < given->len; i++)
+        *vec_push(names) = given->items[i].ptr;
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "name") == 0)
+            *vec_push(names) = call->given[i].value;
+    *vec_push(names) = NULL;
 }
 
 static void print_ready(const char *text, UNUSED void *ctx)
@@ -52,20 +27,39 @@ static void print_ready(const char *text, UNUSED void *ctx)
     cli_print(str_of(text));
 }
 
-int cmd_serve(const struct cli_call *call, struct err *err)
+/* Text of the configuration is NUL-terminated, as all arena text is. */
+static struct server_options options_of(const struct cli_call *call, const struct config *config)
 {
-    char data_dir[PATH_MAX];
-    const char *names[NAMES_MAX + 1];
+    const struct config_server *server = &config->server;
     const char *listen = cli_value(call, "listen"), *dir = cli_value(call, "data-dir");
-    if (collect_names(call, names, err) < 0)
-        return -1;
-    if (dir == NULL && default_data_dir(data_dir, err) < 0)
-        return -1;
-    struct server_options options = {
-        .listen = listen == NULL ? "127.0.0.1:7070" : listen,
-        .data_dir = dir == NULL ? data_dir : dir,
-        .names = names,
+    /* A token file that nobody set lies in the data directory, also in one given by --data-dir. */
+    bool token_moves = dir != NULL && config_is_default(config, "server.token_file");
+    return (struct server_options){
+        .listen = listen == NULL ? server->listen.ptr : listen,
+        .data_dir = dir == NULL ? server->data_dir.ptr : dir,
+        .token_file = token_moves ? NULL : server->token_file.ptr,
+        .connections_max = (unsigned)server->max_connections,
+        .per_address_max = (unsigned)server->max_connections_per_address,
+        .head_ms = server->header_timeout_seconds * 1000,
+        .body_idle_ms = server->body_idle_seconds * 1000,
+        .keep_alive_ms = server->keep_alive_seconds * 1000,
+        .drain_ms = server->drain_seconds * 1000,
         .on_ready = print_ready,
     };
-    return server_run(&options, err);
+}
+
+int cmd_serve(const struct cli_call *call, struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
+        return -1;
+    log_setup(config->server.log_level, config->server.log_format, 2);
+    config_log(config);
+    name_list names = {0};
+    collect_names(call, config, &names);
+    struct server_options options = options_of(call, config);
+    options.names = names.ptr;
+    int code = server_run(&options, err);
+    vec_done(&names);
+    return code;
 }
