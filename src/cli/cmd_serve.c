@@ -22,8 +22,11 @@ static void collect_names(const struct cli_call *call, const struct config *conf
     *vec_push(names) = NULL;
 }
 
-static void print_ready(const char *text, UNUSED void *ctx)
+/* Only a server that runs tells of its configuration: one that cannot start says why in one line.
+ */
+static void print_ready(const char *text, void *ctx)
 {
+    config_log(ctx);
     cli_print(str_of(text));
 }
 
@@ -45,6 +48,7 @@ static struct server_options options_of(const struct cli_call *call, const struc
         .keep_alive_ms = server->keep_alive_seconds * 1000,
         .drain_ms = server->drain_seconds * 1000,
         .on_ready = print_ready,
+        .ctx = (void *)config,
     };
 }
 
@@ -54,7 +58,6 @@ int cmd_serve(const struct cli_call *call, struct err *err)
     if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
     log_setup(config->server.log_level, config->server.log_format, 2);
-    config_log(config);
     name_list names = {0};
     collect_names(call, config, &names);
     struct server_options options = options_of(call, config);
