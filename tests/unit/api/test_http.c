@@ -308,7 +308,11 @@ TEST(a_held_request_is_answered_later_and_drain_waits_for_it)
     const char *answer = ASK(&fix, "");
     CHECK(says(answer, "at last") && says(answer, "Connection: close"));
     CHECK(closed);
-    CHECK_INT(fix.drained, 1);
+    /* What the client may still send is waited for too. */
+    (void)close(fix.client);
+    while (fix.drained == 0)
+        step(&fix, 1);
+    fix.client = -1;
     stop(&fix);
 }
 
