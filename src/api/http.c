@@ -168,11 +168,35 @@ static struct conn *conn_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->socket_context;
 }
 
+static bool is_idle(const struct conn *conn)
+{
+    return conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
+}
+
+/* Near the limit the connection that has been idle longest makes room: holding connections open
+ * must not keep others out. */
+static void make_room(struct http *http)
+{
+    size_t max = http->options.connections_max;
+    struct conn *oldest = NULL;
+    if (http->counts.connections + 1 + MAX(max / 64, (size_t)1) <= max)
+        return;
+    for (struct conn *conn = http->conns; conn != NULL; conn = conn->next)
+        if (is_idle(conn) && !conn->is_cut &&
+            (oldest == NULL || conn->since_ms <= oldest->since_ms))
+            oldest = conn;
+    if (oldest == NULL)
+        return;
+    oldest->is_cut = true;
+    (void)shutdown(oldest->fd, SHUT_RDWR);
+}
+
 static void open_conn(struct http *http, struct MHD_Connection *connection, void **socket_context)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct conn *conn = mem_alloc(sizeof *conn);
+    make_room(http);
     conn->http = http;
     conn->fd = info->connect_fd;
     conn->strict.body_max = ROUTE_BODY_MAX;
@@ -182,7 +206,7 @@ static void open_conn(struct http *http, struct MHD_Connection *connection, void
         conn->next->prev = conn;
     http->conns = conn;
     while (http->by_fd.len <= (size_t)conn->fd)
-        *vec_push(&http->by_fd) = NULL;
+        (void)vec_push(&http->by_fd);
     http->by_fd.ptr[conn->fd] = conn;
     http->counts.connections++;
     http->counts.accepted++;
@@ -258,8 +282,7 @@ static const char *lateness(struct conn *conn, int64_t now)
  * that came together with the last bytes makes none. */
 static bool has_vanished(const struct conn *conn)
 {
-    bool between = conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
-    if (!between && !strict_in_head(&conn->strict) && !strict_in_body(&conn->strict))
+    if (!is_idle(conn) && !strict_in_head(&conn->strict) && !strict_in_body(&conn->strict))
         return false;
     char byte;
     ssize_t count = __real_recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -273,13 +296,11 @@ static void on_sweep(void *ctx)
     bool draining = http->options.rules.is_draining;
     for (struct conn *conn = http->conns; conn != NULL; conn = conn->next) {
         const char *late = lateness(conn, now);
-        bool idle = conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
+        bool is_old = now - conn->since_ms > http->options.keep_alive_ms;
         if (late != NULL) {
             cut(conn, 408, late);
             (void)shutdown(conn->fd, SHUT_RDWR);
-        } else if (has_vanished(conn)) {
-            (void)shutdown(conn->fd, SHUT_RDWR);
-        } else if (idle && (draining || now - conn->since_ms > http->options.keep_alive_ms)) {
+        } else if (has_vanished(conn) || (is_idle(conn) && (draining || is_old))) {
             (void)shutdown(conn->fd, SHUT_RDWR);
         }
     }

@@ -13,16 +13,20 @@ struct lingerer {
     int fd;
     struct watch *watch;
     struct timer *timer;
-    struct lingerer *next, **link; /* link: what points to us */
+    struct lingerer *next, *prev;
 };
 
 static void end(void *ctx)
 {
     struct lingerer *lingerer = ctx;
-    *lingerer->link = lingerer->next;
+    struct lingers *lingers = lingerer->lingers;
+    if (lingerer->prev != NULL)
+        lingerer->prev->next = lingerer->next;
+    else
+        lingers->first = lingerer->next;
     if (lingerer->next != NULL)
-        lingerer->next->link = lingerer->link;
-    lingerer->lingers->count--;
+        lingerer->next->prev = lingerer->prev;
+    lingers->count--;
     (void)watch_free(lingerer->watch);
     (void)timer_free(lingerer->timer);
     fd_close(&lingerer->fd);
@@ -56,15 +60,17 @@ void linger_add(struct lingers *lingers, int fd)
     lingerer->timer = timer_new(lingers->loop, end, lingerer);
     timer_set(lingerer->timer, LINGER_MS, 0);
     lingerer->next = lingers->first;
-    lingerer->link = &lingers->first;
     if (lingers->first != NULL)
-        lingers->first->link = &lingerer->next;
+        lingers->first->prev = lingerer;
     lingers->first = lingerer;
     lingers->count++;
 }
 
 void linger_done(struct lingers *lingers)
 {
-    while (lingers->first != NULL)
-        end(lingers->first);
+    struct lingerer *next;
+    for (struct lingerer *lingerer = lingers->first; lingerer != NULL; lingerer = next) {
+        next = lingerer->next;
+        end(lingerer);
+    }
 }

@@ -345,6 +345,24 @@ TEST(idle_connections_end)
     stop(&fix);
 }
 
+TEST(idle_connections_make_room_for_new_ones)
+{
+    struct fixture fix = {0};
+    bool closed;
+    int idle[20];
+    start(&fix, (struct http_options){.connections_max = 4});
+    for (size_t i = 0; i < countof(idle); i++) {
+        idle[i] = fix.client;
+        step(&fix, 3);
+        connect_client(&fix);
+    }
+    CHECK(says(ASK(&fix, "GET /echo?say=hi HTTP/1.1\r\n" H "\r\n"), "hi:"));
+    CHECK(http_counts(fix.http).connections <= 4);
+    for (size_t i = 0; i < countof(idle); i++)
+        (void)close(idle[i]);
+    stop(&fix);
+}
+
 TEST(vanished_clients_leave_nothing)
 {
     static const char *const partial[] = {"",
