@@ -486,11 +486,15 @@ static void pump(struct http *http)
     assert(!http->is_running);
     http->is_running = true;
     reading = http;
+    size_t before = http->counts.connections;
     (void)MHD_run(http->daemon);
     reading = NULL;
     http->is_running = false;
     MHD_UNSIGNED_LONG_LONG wait_ms;
-    if (MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES)
+    /* At its limit the library stops listening, and begins again only in the run after a close. */
+    if (http->counts.connections < before)
+        timer_set(http->timer, 0, 0);
+    else if (MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES)
         timer_set(http->timer, (int64_t)MIN(wait_ms, 60000ULL), 0);
     else
         timer_clear(http->timer);

@@ -264,3 +264,16 @@ test('a head that dribbles in is cut after ten seconds', T, async (t) => {
   assert.match(slow.text, /^HTTP\/1\.1 408 /);
   assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
 });
+
+test('out of descriptors it waits without spinning and goes on afterwards', T, async (t) => {
+  const server = await serve(t, { files: 40 });
+  const ticks = () => readFileSync(`/proc/${server.child.pid}/stat`, 'utf8').split(') ')[1].split(' ')
+    .slice(11, 13).reduce((sum, n) => sum + Number(n), 0);
+  const raws = await Promise.all(Array.from({ length: 60 }, () => connect(server)));
+  await sleep(300);
+  const before = ticks();
+  await sleep(1000);
+  assert.ok(ticks() - before < 50, 'less than half a core');
+  for (const raw of raws) raw.socket.destroy();
+  assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
+});
