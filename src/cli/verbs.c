@@ -3,7 +3,46 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 
+static const struct cli_option json_option[] = {
+    CLI_OPTION_JSON,
+    {0},
+};
+
 const struct cli_verb cli_verbs[] = {
+    {
+        .name = "doctor",
+        .args = "",
+        .summary = "Try what this host allows and say what is missing",
+        .details =
+            "Each line is an attempt made in a short-lived child, not a guess from a version; "
+            "nothing is left behind. Exits 0 when jails work here, else 1. docs/DOCTOR.md "
+            "explains every line.",
+        .options = json_option,
+        .run = cmd_doctor,
+    },
+    {
+        .name = "config show",
+        .args = "",
+        .summary = "Print the effective configuration and where each value came from",
+        .details = "The text is TOML that would give the same configuration. Secrets are shown as "
+                   "set or not set.",
+        .options = json_option,
+        .run = cmd_config_show,
+    },
+    {
+        .name = "config schema",
+        .args = "",
+        .summary = "Print every key of config.toml; with --json as JSON Schema",
+        .options = json_option,
+        .run = cmd_config_schema,
+    },
+    {
+        .name = "config docs",
+        .args = "",
+        .summary = "Print docs/CONFIG.md",
+        .hidden = true,
+        .run = cmd_config_docs,
+    },
     {
         .name = "completion bash",
         .args = "",

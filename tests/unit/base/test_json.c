@@ -18,7 +18,7 @@ static void check_round_trip(const char *text, const char *expected)
 TEST(json_round_trips)
 {
     check_round_trip("{\"b\": [1, 2.5, -0.0, true, null], \"a\": {\"x\": \"\\u00e9\\n\"}}",
-                     "{\"b\":[1,2.5,-0,true,null],\"a\":{\"x\":\"\xc3\xa9\\n\"}}");
+                     "{\"b\":[1,2.5,-0.0,true,null],\"a\":{\"x\":\"\xc3\xa9\\n\"}}");
     check_round_trip("0.1", "0.1");
     check_round_trip("1e300", "1e+300");
     check_round_trip("\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"");
