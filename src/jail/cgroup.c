@@ -69,6 +69,8 @@ static int open_corner(struct cgroup_host *host, enum cgroup_slot slot)
     int fd = SYS(openat(here, host->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         say_why(host, slot, dir, strerror(errno));
+    else
+        host->parents[slot] = fd_take(&here); /* paths mean nothing once we live elsewhere */
     return fd;
 }
 
@@ -126,7 +128,7 @@ int cgroup_host_open(struct cgroup_host *host, struct err *err)
 {
     *host = (struct cgroup_host){0};
     for (int slot = 0; slot < CG_COUNT; slot++)
-        host->fds[slot] = -1;
+        host->fds[slot] = host->parents[slot] = -1;
     char id[ID_SIZE];
     id_new(id);
     (void)snprintf(host->name, sizeof host->name, "sandglass-%.12s", id);
@@ -153,10 +155,9 @@ void cgroup_host_close(struct cgroup_host *host)
     for (int slot = 0; slot < CG_COUNT; slot++) {
         if (host->fds[slot] < 0)
             continue;
-        char path[CGROUP_DIR_SIZE + CGROUP_NAME_SIZE + 2];
-        (void)snprintf(path, sizeof path, "%s/%s", host->layout.slots[slot].dir, host->name);
         fd_close(&host->fds[slot]);
-        (void)rmdir(path);
+        (void)unlinkat(host->parents[slot], host->name, AT_REMOVEDIR);
+        fd_close(&host->parents[slot]);
     }
 }
 

@@ -239,14 +239,9 @@ static int add_volumes(const struct mount_set *set, const struct jail_plan *plan
 }
 
 /* Parts of the template that are mounts of their own and must be shown in an overlay root too. */
-static const char *const template_parts[] = {"usr",           "bin",
-                                             "sbin",          "lib",
-                                             "lib32",         "lib64",
-                                             "libx32",        "etc/alternatives",
-                                             "etc/ssl/certs", "etc/ld.so.conf.d",
-                                             "etc/perl",      "etc/python3",
-                                             "etc/java",      "dev",
-                                             "proc"};
+static const char *const template_parts[] = {"usr",           "bin",   "sbin",   "lib",
+                                             "lib32",         "lib64", "libx32", "etc/alternatives",
+                                             "etc/ssl/certs", "dev",   "proc"};
 
 static int carry_over(bool has_base, struct err *err)
 {
@@ -297,7 +292,7 @@ static int lower_option(const struct mount_set *set, const struct jail_plan *pla
         len += (size_t)snprintf(out + len, size - len, "%s%s", path, i > 0 ? ":" : "");
     }
     if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s/", set->layer_count > 0 ? ":" : "");
+        (void)snprintf(out + len, size - len, "%s/.base", set->layer_count > 0 ? ":" : "");
     return 0;
 }
 

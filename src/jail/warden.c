@@ -481,8 +481,10 @@ int warden_main(void)
         maker_done(&self.maker);
         return 1;
     }
-    /* Not before: the maps of our own namespaces are written through /proc/self. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    /* Without privilege the maps of a jail are written through /proc files of its process, which
+     * would belong to the host's root if we, and so it, were not dumpable. */
+    if (self.maker.ids.privileged)
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     say_ready();
     run();
     leave();
