@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "jail/cgroup.h"
 #include "jail/ids.h"
 #include "jail/mounts.h"
@@ -22,6 +23,9 @@ struct maker {
     uint32_t next_name;
     int nets[MAKER_NETS_MAX]; /* made ahead */
     size_t net_count;
+    int used_nets[MAKER_NETS_MAX]; /* their jails are gone; not looked at yet */
+    size_t used_count;
+    struct buf fresh_net; /* the traces in a namespace that nobody used */
 };
 
 /* One jail as the maker sees it. */
@@ -31,6 +35,7 @@ struct made {
     int control_fd; /* the daemon's end of init's socket */
     int net_fd;
     int listen_fd;
+    bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
 };
@@ -39,8 +44,10 @@ struct made {
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
 
-/* One namespace more for later; call when there is nothing better to do. */
-int maker_stock_net(struct maker *maker, struct err *err) MUST_USE;
+/* For when there is nothing better to do: one network namespace more for later, up to `count`. One
+ * that was used serves again only when nothing in it tells it from a new one. Says whether there
+ * was something to do. */
+bool maker_stock_nets(struct maker *maker, size_t count);
 
 /* Returns when the jail's process runs; its first message on control_fd says how it went. */
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,

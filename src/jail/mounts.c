@@ -100,10 +100,25 @@ static const struct {
     {"/proc/kpagecgroup", false}, {"/proc/kpagecount", false},    {"/proc/kpageflags", false},
 };
 
+static bool masks_wanted[countof(masks)];
+
+/* What the host's root alone may read, nobody in a jail can, whatever is mounted over it: nobody
+ * in there is the host's root. Unless its maker is, without the privilege to be anybody else. */
+void mounts_prepare(bool as_root)
+{
+    for (size_t i = 0; i < countof(masks); i++) {
+        struct stat st;
+        bool there = lstat(masks[i].path, &st) == 0;
+        masks_wanted[i] = there && (as_root || (st.st_mode & S_IROTH) != 0);
+    }
+}
+
 /* The sources are our own: the null device of our /dev, and a place in it that is still empty. */
 static int mask_proc(struct err *err)
 {
     for (size_t i = 0; i < countof(masks); i++) {
+        if (!masks_wanted[i])
+            continue;
         const char *src = masks[i].is_dir ? "/dev/shm" : "/dev/null";
         if (SYS(mount(src, masks[i].path, NULL, MS_BIND, NULL)) < 0 && errno != ENOENT)
             return err_sys(err, errno, "mask '%s'", masks[i].path);

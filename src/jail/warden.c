@@ -46,13 +46,14 @@ struct warden {
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
     size_t buried;
+    int64_t asked_ns;        /* when the last question came */
     int64_t refill_after_ns; /* breathing space after a failure */
     bool leaving;
 };
 
 static struct warden self;
 
-enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100 };
+enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100, QUIET_MS = 3, NETS_READY = 8 };
 
 /* epoll words: the slot's index and whether it is its pidfd. */
 enum { WORD_DAEMON = UINT32_MAX };
@@ -354,6 +355,7 @@ static void on_daemon(void)
         return;
     }
     struct wire_head head;
+    self.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(self.in, (size_t)len), &head);
     for (size_t i = 0; i < countof(handlers); i++)
         if (handlers[i].type == head.type)
@@ -362,14 +364,29 @@ static void on_daemon(void)
     say_failed(head.id, &err);
 }
 
-static void refill(void)
+/* Whether the pool may be worked on: at once when it runs low, else when nobody has asked for a
+ * while, so that building does not compete with the command that was just handed its jail. */
+static bool may_refill(void)
+{
+    int64_t now = clock_now_ns();
+    if (now < self.refill_after_ns)
+        return false;
+    return self.pool_ready * 2 < self.pool_target || now - self.asked_ns > QUIET_MS * 1000000LL;
+}
+
+static bool pool_wants(void)
+{
+    return self.pool_ready + self.pool_building < self.pool_target;
+}
+
+static bool refill(void)
 {
     struct err err = {0};
-    size_t coming = self.pool_ready + self.pool_building;
-    if (coming >= self.pool_target || self.pool_building >= REFILL_AT_ONCE)
-        return;
+    if (!pool_wants() || self.pool_building >= REFILL_AT_ONCE)
+        return false;
     if (build(&self.profile_plan, 0, &err) < 0)
         self.refill_after_ns = clock_now_ns() + REFILL_PAUSE_MS * 1000000LL;
+    return true;
 }
 
 /* Work nobody waits for: one piece at a time, so that a question never waits for more than that.
@@ -379,20 +396,18 @@ static bool idle_work(void)
     for (size_t i = 0; i < self.slots.len && self.buried > 0; i++)
         if (self.slots.ptr[i].state == BURIED)
             clear(&self.slots.ptr[i]);
-    if (clock_now_ns() < self.refill_after_ns || self.pool_target == 0)
+    if (!may_refill())
         return false;
-    refill();
-    return self.pool_ready + self.pool_building < self.pool_target &&
-           self.pool_building < REFILL_AT_ONCE;
+    return refill() || maker_stock_nets(&self.maker, NETS_READY);
 }
 
 static int wait_ms(bool more)
 {
     if (more)
         return 0;
-    if (self.buried > 0)
-        return 2;
-    return self.pool_target > self.pool_ready + self.pool_building ? 20 : -1;
+    bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
+                      self.maker.net_count < NETS_READY || self.maker.used_count > 0;
+    return unfinished ? QUIET_MS : -1;
 }
 
 static void on_event(const struct epoll_event *event)
