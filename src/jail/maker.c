@@ -133,7 +133,7 @@ bool maker_stock_nets(struct maker *maker, size_t count)
 {
     struct err err;
     if (maker->net_count >= MIN(count, (size_t)MAKER_NETS_MAX)) {
-        bool had = maker->used_count > 0;
+        bool had = maker->used_count > MAKER_USED_MAX;
         if (had)
             fd_close(&maker->used_nets[--maker->used_count]);
         return had;
@@ -141,7 +141,7 @@ bool maker_stock_nets(struct maker *maker, size_t count)
     int fd = maker->used_count > 0 ? wash_net(maker) : make_net(maker, &err);
     if (fd >= 0)
         maker->nets[maker->net_count++] = fd;
-    return fd >= 0 || maker->used_count > 0;
+    return fd >= 0 || maker->used_count > MAKER_USED_MAX;
 }
 
 static int take_net(struct maker *maker, struct err *err)

@@ -11,7 +11,7 @@
 
 struct err;
 
-enum { MAKER_NETS_MAX = 256 };
+enum { MAKER_NETS_MAX = 256, MAKER_USED_MAX = 32 };
 
 struct maker {
     struct ids ids;

@@ -45,6 +45,7 @@ struct warden {
     struct jail_plan profile_plan;
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
+    size_t owed; /* being built for somebody who waits */
     size_t buried;
     int64_t asked_ns;        /* when the last question came */
     int64_t refill_after_ns; /* breathing space after a failure */
@@ -117,6 +118,7 @@ static int build(const struct jail_plan *plan, uint32_t request, struct err *err
                                           .profile = request == 0 ? self.profile_number : 0};
     watch(made.control_fd, index, false);
     self.pool_building += request == 0;
+    self.owed += request != 0;
     return 0;
 }
 
@@ -143,6 +145,7 @@ static void end_jail(size_t index)
     if (slot->state == BUILDING) {
         unwatch(slot->made.control_fd);
         self.pool_building -= slot->request == 0;
+        self.owed -= slot->request != 0;
     }
     slot->state = ENDING;
     maker_kill(&self.maker, &slot->made);
@@ -186,6 +189,7 @@ static void on_built(size_t index)
     if (head.type == INIT_READY && wire_ended(&in)) {
         unwatch(slot->made.control_fd);
         self.pool_building -= request == 0;
+        self.owed -= request != 0;
         if (request != 0) {
             hand_over(index, request);
             return;
@@ -396,7 +400,7 @@ static bool idle_work(void)
     for (size_t i = 0; i < self.slots.len && self.buried > 0; i++)
         if (self.slots.ptr[i].state == BURIED)
             clear(&self.slots.ptr[i]);
-    if (!may_refill())
+    if (!may_refill() || self.owed > 0)
         return false;
     return refill() || maker_stock_nets(&self.maker, NETS_READY);
 }
@@ -406,8 +410,8 @@ static int wait_ms(bool more)
     if (more)
         return 0;
     bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
-                      self.maker.net_count < NETS_READY || self.maker.used_count > 0;
-    return unfinished ? QUIET_MS : -1;
+                      self.maker.net_count < NETS_READY;
+    return unfinished && self.owed == 0 ? QUIET_MS : -1;
 }
 
 static void on_event(const struct epoll_event *event)
