@@ -280,6 +280,7 @@ static size_t bring_near(struct program *program, size_t place)
 
 static size_t emit_search(struct program *program, const struct range *ranges, size_t count)
 {
+    assert(count > 0);
     if (count == 1)
         return emit_leaf(program, ranges[0].action);
     size_t half = count / 2;
