@@ -3,7 +3,8 @@
 #include <stdalign.h>
 #include <stdarg.h>
 
-enum { BLOCK_SIZE = 8192, ALIGN = alignof(max_align_t) };
+/* Blocks double up to the largest: a big request settles on one block, which a reset keeps. */
+enum { BLOCK_MIN = 4096, BLOCK_MAX = 256 << 10, ALIGN = alignof(max_align_t) };
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ONE_BLOCK_EACH true
@@ -21,6 +22,13 @@ struct arena_block {
     size_t size;
     alignas(max_align_t) char bytes[];
 };
+
+static size_t next_block_size(const struct arena *arena, size_t needed)
+{
+    size_t size =
+        arena->blocks == NULL ? BLOCK_MIN : MIN(arena->blocks->size * 2, (size_t)BLOCK_MAX);
+    return MAX(size, needed);
+}
 
 static void add_block(struct arena *arena, size_t size)
 {
@@ -43,7 +51,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (ONE_BLOCK_EACH)
         add_block(arena, size);
     else if (arena->blocks == NULL || arena->blocks->size - arena->used < rounded)
-        add_block(arena, MAX(rounded, (size_t)BLOCK_SIZE));
+        add_block(arena, next_block_size(arena, rounded));
     void *ptr = arena->blocks->bytes + arena->used;
     arena->used += ONE_BLOCK_EACH ? size : rounded;
     arena->total += size;
@@ -86,7 +94,7 @@ void arena_done(struct arena *arena)
 void arena_reset(struct arena *arena)
 {
     struct arena_block *keep = arena->blocks;
-    if (ONE_BLOCK_EACH || keep == NULL || keep->size != BLOCK_SIZE) {
+    if (ONE_BLOCK_EACH || keep == NULL || keep->size > BLOCK_MAX) {
         arena_done(arena);
         return;
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-/* Calls that lose a length, lose an error or start a shell. Each gives a compile error that names
- * what to use instead. System headers are read first, so that only our own uses are caught. */
+/* Calls that lose a length, lose an error or start a shell. Each use is a compile error whose name
+ * says what to take instead. System headers come first, so that only our own uses are caught. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,23 +9,28 @@
 #include <strings.h>
 #include <time.h>
 
-#define SG_BAN(name, instead) __attribute__((error(#name " is banned: use " instead)))
-
-extern char *strcpy(char *, const char *) SG_BAN(strcpy, "struct buf or snprintf");
-extern char *strcat(char *, const char *) SG_BAN(strcat, "struct buf");
-extern char *strncpy(char *, const char *, size_t) SG_BAN(strncpy, "struct buf or snprintf");
-extern char *strncat(char *, const char *, size_t) SG_BAN(strncat, "struct buf");
-extern int sprintf(char *, const char *, ...) SG_BAN(sprintf, "snprintf or buf_printf");
-extern int vsprintf(char *, const char *, __builtin_va_list) SG_BAN(vsprintf, "vsnprintf");
-extern char *strtok(char *, const char *) SG_BAN(strtok, "str_split");
-extern int atoi(const char *) SG_BAN(atoi, "str_to_i64");
-extern long atol(const char *) SG_BAN(atol, "str_to_i64");
-extern double atof(const char *) SG_BAN(atof, "str_to_f64");
-extern int system(const char *) SG_BAN(system, "io/proc");
-extern FILE *popen(const char *, const char *) SG_BAN(popen, "io/proc");
-extern int rand(void) SG_BAN(rand, "id_random");
-extern char *mktemp(char *) SG_BAN(mktemp, "mkostemp");
-extern char *tmpnam(char[L_tmpnam]) SG_BAN(tmpnam, "mkostemp");
-extern struct tm *localtime(const time_t *) SG_BAN(localtime, "clock_format_utc");
-extern struct tm *gmtime(const time_t *) SG_BAN(gmtime, "clock_format_utc");
-extern char *ctime(const time_t *) SG_BAN(ctime, "clock_format_utc");
+#undef strcpy
+#undef strcat
+#undef strncpy
+#undef strncat
+#undef sprintf
+#undef vsprintf
+#undef strtok
+#define strcpy(...) strcpy_is_banned_use_struct_buf_or_snprintf
+#define strcat(...) strcat_is_banned_use_struct_buf
+#define strncpy(...) strncpy_is_banned_use_struct_buf_or_snprintf
+#define strncat(...) strncat_is_banned_use_struct_buf
+#define sprintf(...) sprintf_is_banned_use_snprintf_or_buf_printf
+#define vsprintf(...) vsprintf_is_banned_use_vsnprintf
+#define strtok(...) strtok_is_banned_use_str_split
+#define atoi(...) atoi_is_banned_use_str_to_i64
+#define atol(...) atol_is_banned_use_str_to_i64
+#define atof(...) atof_is_banned_use_str_to_f64
+#define system(...) system_is_banned_use_io_proc
+#define popen(...) popen_is_banned_use_io_proc
+#define rand(...) rand_is_banned_use_id_random
+#define mktemp(...) mktemp_is_banned_use_mkostemp
+#define tmpnam(...) tmpnam_is_banned_use_mkostemp
+#define localtime(...) localtime_is_banned_use_clock_format_utc
+#define gmtime(...) gmtime_is_banned_use_clock_format_utc
+#define ctime(...) ctime_is_banned_use_clock_format_utc

@@ -113,6 +113,11 @@ void buf_put(struct buf *buf, struct str bytes)
 
 void buf_put_char(struct buf *buf, char c)
 {
+    if (buf->len + 1 < buf->cap && buf->len < limit_of(buf)) {
+        buf->ptr[buf->len++] = c;
+        buf->ptr[buf->len] = '\0';
+        return;
+    }
     buf_put(buf, str_n(&c, 1));
 }
 

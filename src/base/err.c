@@ -12,7 +12,7 @@ static const struct {
 #undef X
 };
 
-int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+void err_set_(struct err *err, enum err_code code, const char *fmt, ...)
 {
     err->code = code;
     err->sys = 0;
@@ -20,10 +20,9 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(err->msg, sizeof err->msg, fmt, args);
     va_end(args);
-    return -1;
 }
 
-int err_sys(struct err *err, int sys, const char *fmt, ...)
+void err_sys_(struct err *err, int sys, const char *fmt, ...)
 {
     err->code = err_code_of_errno(sys);
     err->sys = sys;
@@ -33,10 +32,9 @@ int err_sys(struct err *err, int sys, const char *fmt, ...)
     va_end(args);
     if (len >= 0 && (size_t)len < sizeof err->msg)
         (void)snprintf(err->msg + len, sizeof err->msg - (size_t)len, ": %s", strerror(sys));
-    return -1;
 }
 
-int err_wrap(struct err *err, const char *fmt, ...)
+void err_wrap_(struct err *err, const char *fmt, ...)
 {
     char inner[ERR_MSG_MAX];
     memcpy(inner, err->msg, sizeof inner);
@@ -46,7 +44,6 @@ int err_wrap(struct err *err, const char *fmt, ...)
     va_end(args);
     if (len >= 0 && (size_t)len < sizeof err->msg)
         (void)snprintf(err->msg + len, sizeof err->msg - (size_t)len, ": %s", inner);
-    return -1;
 }
 
 const char *err_wire_name(enum err_code code)

@@ -43,11 +43,16 @@ struct err {
     char msg[ERR_MSG_MAX];
 };
 
-/* Each returns -1, so that a failing function can end in `return err_set(...)`. */
-int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-int err_sys(struct err *err, int sys, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Each gives -1, so that a failing function can end in `return err_set(...)`; as macros, so that
+ * compilers and analysers see the -1. */
+#define err_set(...) (err_set_(__VA_ARGS__), -1) /* err, code, fmt, ...: ours */
+#define err_sys(...) (err_sys_(__VA_ARGS__), -1) /* err, errno, fmt, ...: the kernel's */
 /* Puts context before the message: "start sandbox 'a1b2': mount '/proc': ...". */
-int err_wrap(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define err_wrap(...) (err_wrap_(__VA_ARGS__), -1) /* err, fmt, ... */
+
+void err_set_(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void err_sys_(struct err *err, int sys, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void err_wrap_(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *err_wire_name(enum err_code code);
 int err_http_status(enum err_code code);

@@ -88,20 +88,33 @@ static void put_escaped(struct buf *buf, unsigned char c)
     }
 }
 
+static bool is_escaped(unsigned char c)
+{
+    return c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
+}
+
+/* Bytes from `i` on that can stand as they are; 0 when the first must be escaped or replaced. */
+static size_t plain_bytes(struct str s, size_t i)
+{
+    unsigned char c = (unsigned char)s.ptr[i];
+    if (c < 0x80)
+        return !is_escaped(c);
+    return str_utf8_len(str_slice(s, i, s.len));
+}
+
 static void put_quoted(struct buf *buf, struct str s)
 {
     buf_put_char(buf, '"');
     size_t plain = 0; /* start of the run that needs no escaping */
     for (size_t i = 0; i < s.len;) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        size_t sequence = str_utf8_len(str_slice(s, i, s.len));
-        bool escaped = c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
-        if (!escaped && sequence > 0) {
-            i += sequence;
+        size_t bytes = plain_bytes(s, i);
+        if (bytes > 0) {
+            i += bytes;
             continue;
         }
+        unsigned char c = (unsigned char)s.ptr[i];
         buf_put(buf, str_slice(s, plain, i));
-        if (escaped)
+        if (is_escaped(c))
             put_escaped(buf, c);
         else
             buf_put_cstr(buf, "\xef\xbf\xbd");
@@ -157,7 +170,8 @@ void json_put_f64(struct json_out *out, double n)
     (void)snprintf(text, sizeof text, "%.15g", n);
     if (strtod(text, NULL) != n)
         (void)snprintf(text, sizeof text, "%.17g", n);
-    buf_put_cstr(out->buf, text);
+    /* "-0" would be read back as an integer, which has no sign to keep. */
+    buf_put_cstr(out->buf, n == 0 && signbit(n) ? "-0.0" : text);
 }
 
 void json_put_bool(struct json_out *out, bool flag)

@@ -99,13 +99,15 @@ void log_write(enum log_level level, const char *event, const struct log_field *
 {
     char when[CLOCK_TEXT_SIZE];
     clock_format_utc(clock_date_ms(), when);
-    const struct log_field head[] = {
+    struct log_field head[] = {
         LOG_STR("time", when),
         LOG_STR("level", level_names[level]),
         LOG_STR("event", event),
-        request_id[0] == '\0' ? (struct log_field){0} : LOG_STR("request", request_id),
+        LOG_STR("request", request_id),
         {0},
     };
+    if (request_id[0] == '\0')
+        head[3].key = NULL; /* ends the list one earlier */
     AUTO_BUF struct buf line = {0};
     if (format == LOG_JSON)
         compose_json(&line, head, fields);

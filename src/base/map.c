@@ -42,6 +42,7 @@ static void rebuild(struct map *map, size_t want)
     while (slot_count < want * 2)
         slot_count *= 2;
     assert(slot_count <= UINT32_MAX);
+    assert(map->entry_count == 0 || map->entries != NULL);
     size_t kept = 0;
     for (size_t i = 0; i < map->entry_count; i++)
         if (map->entries[i].key.ptr != NULL)
@@ -79,6 +80,7 @@ void *map_put(struct map *map, struct str key, void *value)
     }
     if (map->entry_count == map->entry_cap)
         rebuild(map, (map->len + 1) * 2);
+    assert(map->entries != NULL && map->slots != NULL);
     uint64_t hash = hash_sip(key);
     char *copy = mem_alloc(key.len + 1);
     if (key.len > 0)

@@ -86,7 +86,10 @@ bool str_split(struct str *rest, char sep, struct str *ret_part)
     size_t at = str_find_char(*rest, sep);
     *ret_part = str_slice(*rest, 0, at);
     /* A NULL pointer marks the end, so that a trailing separator still yields its empty part. */
-    *rest = at == rest->len ? (struct str){0} : str_slice(*rest, at + 1, rest->len);
+    if (at == rest->len)
+        *rest = (struct str){0};
+    else
+        *rest = str_slice(*rest, at + 1, rest->len);
     return true;
 }
 
@@ -118,8 +121,9 @@ bool str_to_f64(struct str s, double *ret_n)
     if (s.len == 0 || s.len >= sizeof text)
         return false;
     /* strtod would also take blanks, hex, "inf" and "nan". */
+    struct str allowed = STR("0123456789+-.eE");
     for (size_t i = 0; i < s.len; i++)
-        if (memchr("0123456789+-.eE", s.ptr[i], 15) == NULL)
+        if (str_find_char(allowed, s.ptr[i]) == allowed.len)
             return false;
     memcpy(text, s.ptr, s.len);
     text[s.len] = '\0';

@@ -46,14 +46,21 @@ struct cli_verb {
     const char *details; /* paragraphs for --help and the man page; NULL for none */
     const struct cli_option *options; /* ends with a row without name; NULL for none */
     size_t args_min, args_max;
-    bool hidden; /* for our own scripts */
+    bool hidden;   /* for our own scripts */
+    bool verbatim; /* options end at the first argument: a command with its own follows */
     /* Gives the exit code, or -1 with `err` set, which is printed and exits EXIT_FAILED
      * (EXIT_USAGE when the code is INVALID). */
     int (*run)(const struct cli_call *call, struct err *err);
 };
 
+/* The option of every verb whose output a program may read. */
+#define CLI_OPTION_JSON                                                                            \
+    {                                                                                              \
+        .name = "json", .help = "Print JSON for programs instead of text for people"               \
+    }
+
 /* The table; ends with a row without name. `cli_common` options are understood by every verb:
- * --help, --json, --config FILE. */
+ * --help, --config FILE. */
 extern const struct cli_verb cli_verbs[];
 extern const struct cli_option cli_common[];
 

@@ -18,7 +18,7 @@ static void check_round_trip(const char *text, const char *expected)
 TEST(json_round_trips)
 {
     check_round_trip("{\"b\": [1, 2.5, -0.0, true, null], \"a\": {\"x\": \"\\u00e9\\n\"}}",
-                     "{\"b\":[1,2.5,-0,true,null],\"a\":{\"x\":\"\xc3\xa9\\n\"}}");
+                     "{\"b\":[1,2.5,-0.0,true,null],\"a\":{\"x\":\"\xc3\xa9\\n\"}}");
     check_round_trip("0.1", "0.1");
     check_round_trip("1e300", "1e+300");
     check_round_trip("\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"");
@@ -31,25 +31,15 @@ TEST(json_refuses_what_is_not_strict)
     struct err err = {0};
     struct json_t *value = NULL;
     const char *const bad[] = {
-        "",
-        "{\"a\":1,\"a\":2}",
-        "[1,]",
-        "{a:1}",
-        "1 2",
-        "\"\\ud800\"",
-        "\"\xff\"",
-        "1e999",
-        "// x\n1",
-        "\xef\xbb\xbf"
-        "1",
-        "\"a\nb\"",
-        "+1",
-        "'x'",
-        "01",
-        "NaN",
-        "\"\\u0000\"",
-        "[",
-        "tru",
+        "",         "{\"a\":1,\"a\":2}",
+        "[1,]",     "{a:1}",
+        "1 2",      "\"\\ud800\"",
+        "\"\xff\"", "1e999",
+        "// x\n1",  "\357\273\277true",
+        "\"a\nb\"", "+1",
+        "'x'",      "01",
+        "NaN",      "\"\\u0000\"",
+        "[",        "tru",
         "1e5x",
     };
     for (size_t i = 0; i < countof(bad); i++)

@@ -1,0 +1,8 @@
+/* The program: the command line, and with `serve` the daemon. */
+
+#include "cli/cli.h"
+
+int main(int argc, char **argv)
+{
+    return cli_main(argc, argv);
+}

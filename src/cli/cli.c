@@ -1,0 +1,277 @@
+/* Parsing a command line against the table, and running what it names. */
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "cli/internal.h"
+
+const struct cli_option cli_common[] = {
+    {.letter = 'h', .name = "help", .help = "Show this help"},
+    {.letter = 'c', .name = "config", .value = "FILE", .help = "Read this config.toml"},
+    {0},
+};
+
+/* How many words of the command line name this verb; 0 when they do not. */
+static int words_matched(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct str rest = str_of(verb->name), word;
+    int words = 0;
+    while (str_split(&rest, ' ', &word)) {
+        if (words == argc || !str_eq(word, str_of(argv[words])))
+            return 0;
+        words++;
+    }
+    return words;
+}
+
+static const struct cli_verb *find_verb(int argc, char **argv, int *ret_words)
+{
+    const struct cli_verb *best = NULL;
+    *ret_words = 0;
+    for
+        CLI_VERBS(verb)
+        {
+            int words = words_matched(verb, argc, argv);
+            if (words > *ret_words) {
+                best = verb;
+                *ret_words = words;
+            }
+        }
+    return best;
+}
+
+/* "config" alone names no verb, but is the first word of some. */
+static bool is_group(struct str word)
+{
+    for
+        CLI_VERBS(verb)
+        {
+            struct str name = str_of(verb->name);
+            if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
+                return true;
+        }
+    return false;
+}
+
+static int unknown_verb(int argc, char **argv, struct err *err)
+{
+    bool grouped = argc > 1 && is_group(str_of(argv[0]));
+    AUTO_BUF struct buf typed = {0};
+    buf_put_cstr(&typed, argv[0]);
+    if (grouped)
+        buf_printf(&typed, " %s", argv[1]);
+    if (!grouped && is_group(buf_str(&typed)))
+        return err_set(err, ERR_INVALID, "'%s' needs another word; see 'sandglass %s --help'",
+                       argv[0], argv[0]);
+    struct nearest nearest = {.word = buf_str(&typed)};
+    for
+        CLI_VERBS(verb)
+    if (!verb->hidden)
+        nearest_offer(&nearest, str_of(verb->name));
+    if (nearest.best.len > 0)
+        return err_set(err, ERR_INVALID, "unknown command '%s'; did you mean '%.*s'?",
+                       buf_cstr(&typed), STR_ARG(nearest.best));
+    return err_set(err, ERR_INVALID, "unknown command '%s'; 'sandglass --help' lists them",
+                   buf_cstr(&typed));
+}
+
+const struct cli_option *cli_next_option(const struct cli_verb *verb,
+                                         const struct cli_option *after)
+{
+    const struct cli_option *next = after == NULL ? verb->options : after + 1;
+    if (next != NULL && next->name != NULL)
+        return next;
+    /* Past the verb's own: the common ones follow, once. */
+    bool in_common = after >= cli_common && after < cli_common + countof(cli_common);
+    if (!in_common)
+        return cli_common;
+    return next != NULL && next->name != NULL ? next : NULL;
+}
+
+static const struct cli_option *find_option(const struct cli_verb *verb, struct str name)
+{
+    const struct cli_option *option = NULL;
+    while ((option = cli_next_option(verb, option)) != NULL)
+        if (str_eq(str_of(option->name), name) ||
+            (name.len == 1 && option->letter != 0 && option->letter == name.ptr[0]))
+            return option;
+    return NULL;
+}
+
+static int unknown_option(const struct cli_verb *verb, struct str typed, struct err *err)
+{
+    struct nearest nearest = {.word = typed};
+    const struct cli_option *option = NULL;
+    while ((option = cli_next_option(verb, option)) != NULL)
+        nearest_offer(&nearest, str_of(option->name));
+    if (nearest.best.len > 0)
+        return err_set(err, ERR_INVALID, "%s: unknown option '--%.*s'; did you mean '--%.*s'?",
+                       verb->name, STR_ARG(typed), STR_ARG(nearest.best));
+    return err_set(err, ERR_INVALID, "%s: unknown option '%s%.*s'; see 'sandglass %s --help'",
+                   verb->name, typed.len > 1 ? "--" : "-", STR_ARG(typed), verb->name);
+}
+
+static int give(struct cli_call *call, const struct cli_option *option, const char *value,
+                struct err *err)
+{
+    if (!option->repeated && cli_has(call, option->name))
+        return err_set(err, ERR_INVALID, "%s: --%s is given twice", call->verb->name, option->name);
+    if (call->given_count == CLI_GIVEN_MAX)
+        return err_set(err, ERR_INVALID, "%s: more than %d options", call->verb->name,
+                       CLI_GIVEN_MAX);
+    call->given[call->given_count++] = (struct cli_given){option, value};
+    return 0;
+}
+
+/* One word that begins with '-': "--name", "--name=value" or "-n". Eats the next word when the
+ * option takes a value that is not attached. */
+static int parse_option(struct cli_call *call, char **argv, int argc, int *at, struct err *err)
+{
+    struct str word = str_of(argv[*at]);
+    struct str name = str_slice(word, str_starts(word, STR("--")) ? 2 : 1, word.len);
+    size_t equals = str_find_char(name, '=');
+    const char *attached = equals < name.len ? name.ptr + equals + 1 : NULL;
+    name = str_slice(name, 0, equals);
+    const struct cli_option *option = find_option(call->verb, name);
+    if (option == NULL)
+        return unknown_option(call->verb, name, err);
+    if (option->value == NULL && attached != NULL)
+        return err_set(err, ERR_INVALID, "%s: --%s takes no value", call->verb->name, option->name);
+    if (option->value == NULL || attached != NULL)
+        return give(call, option, attached, err);
+    if (*at + 1 >= argc)
+        return err_set(err, ERR_INVALID, "%s: --%s needs a value: %s", call->verb->name,
+                       option->name, option->value);
+    return give(call, option, argv[++*at], err);
+}
+
+static int parse_words(struct cli_call *call, int argc, char **argv, struct err *err)
+{
+    bool options_end = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (!options_end && strcmp(word, "--") == 0) {
+            options_end = true;
+        } else if (!options_end && word[0] == '-' && word[1] != '\0') {
+            if (parse_option(call, argv, argc, &i, err) < 0)
+                return -1;
+        } else {
+            /* CLI_ARGS_MAX leaves room for the NULL behind the last. */
+            if (call->arg_count == CLI_ARGS_MAX - 1)
+                return err_set(err, ERR_INVALID, "%s: more than %d arguments", call->verb->name,
+                               CLI_ARGS_MAX - 1);
+            call->args[call->arg_count++] = word;
+            options_end |= call->verb->verbatim;
+        }
+    }
+    return 0;
+}
+
+static int check_arg_count(const struct cli_call *call, struct err *err)
+{
+    const struct cli_verb *verb = call->verb;
+    AUTO_BUF struct buf usage = {0};
+    cli_usage_line(verb, &usage);
+    if (call->arg_count < verb->args_min)
+        return err_set(err, ERR_INVALID, "%s: something is missing; usage: %s", verb->name,
+                       buf_cstr(&usage));
+    if (call->arg_count > verb->args_max)
+        return err_set(err, ERR_INVALID, "%s: unexpected '%s'; usage: %s", verb->name,
+                       call->args[verb->args_max], buf_cstr(&usage));
+    return 0;
+}
+
+bool cli_has(const struct cli_call *call, const char *option)
+{
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, option) == 0)
+            return true;
+    return false;
+}
+
+const char *cli_value(const struct cli_call *call, const char *option)
+{
+    for (size_t i = call->given_count; i > 0; i--)
+        if (strcmp(call->given[i - 1].option->name, option) == 0)
+            return call->given[i - 1].value;
+    return NULL;
+}
+
+void cli_print(struct str text)
+{
+    struct err err;
+    (void)!fd_write_all(STDOUT_FILENO, text, &err);
+}
+
+static int report(const struct err *err)
+{
+    (void)fprintf(stderr, "sandglass: %s\n", err->msg);
+    return err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+/* "sandglass", "sandglass --help", "sandglass config --help": what is asked of no single verb. */
+static bool answered_without_verb(int argc, char **argv)
+{
+    AUTO_BUF struct buf out = {0};
+    bool help = argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
+                (strcmp(argv[0], "help") == 0 && argc == 1);
+    bool group_help = argc == 2 && is_group(str_of(argv[0])) &&
+                      (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (help) {
+        cli_help_overview(&out);
+    } else if (group_help) {
+        for
+            CLI_VERBS(verb)
+        if (str_starts(str_of(verb->name), str_of(argv[0])) && !verb->hidden)
+            cli_help_verb(verb, &out);
+    } else if (strcmp(argv[0], "--version") == 0) {
+        buf_put_cstr(&out, "sandglass " SG_VERSION "\n");
+    }
+    cli_print(buf_str(&out));
+    return out.len > 0;
+}
+
+static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct err *err)
+{
+    static struct cli_call
+        call; /* too large for comfort on the stack; one command line a process */
+    call = (struct cli_call){.verb = verb};
+    if (parse_words(&call, argc, argv, err) < 0)
+        return -1;
+    if (cli_has(&call, "help")) {
+        AUTO_BUF struct buf out = {0};
+        cli_help_verb(verb, &out);
+        cli_print(buf_str(&out));
+        return EXIT_OK;
+    }
+    if (check_arg_count(&call, err) < 0)
+        return -1;
+    return verb->run(&call, err);
+}
+
+int cli_main(int argc, char **argv)
+{
+    argc--, argv++;
+    /* "sandglass help exec" is "sandglass exec --help". */
+    static char help_flag[] = "--help";
+    if (argc > 1 && strcmp(argv[0], "help") == 0) {
+        memmove(argv, argv + 1, (size_t)(argc - 1) * sizeof *argv);
+        argv[argc - 1] = help_flag;
+    }
+    if (answered_without_verb(argc, argv))
+        return EXIT_OK;
+    struct err err = {0};
+    int words;
+    const struct cli_verb *verb = find_verb(argc, argv, &words);
+    if (verb == NULL) {
+        (void)unknown_verb(argc, argv, &err);
+        return report(&err);
+    }
+    int code = run_verb(verb, argc - words, argv + words, &err);
+    return code < 0 ? report(&err) : code;
+}

@@ -1,0 +1,135 @@
+/* Bash completion and the man page, composed from the same table as --help. */
+
+#include "cli/commands.h"
+
+#include "cli/internal.h"
+
+static void put_verb_case(const struct cli_verb *verb, struct buf *out)
+{
+    buf_printf(out, "        \"%s\") words=\"", verb->name);
+    const struct cli_option *option = NULL;
+    while ((option = cli_next_option(verb, option)) != NULL)
+        buf_printf(out, "--%s ", option->name);
+    buf_put_cstr(out, "\" ;;\n");
+}
+
+static void put_verb_words(struct buf *out)
+{
+    for
+        CLI_VERBS(verb)
+    if (!verb->hidden)
+        buf_printf(out, "%s\n", verb->name);
+}
+
+int cmd_completion_bash(UNUSED const struct cli_call *call, UNUSED struct err *err)
+{
+    AUTO_BUF struct buf out = {0};
+    buf_put_cstr(&out, "# bash completion for sandglass: source <(sandglass completion bash)\n"
+                       "_sandglass()\n{\n"
+                       "    local cur=${COMP_WORDS[COMP_CWORD]} typed words=\"\" verbs\n"
+                       "    verbs='");
+    put_verb_words(&out);
+    buf_put_cstr(&out, "'\n"
+                       "    typed=\"${COMP_WORDS[*]:1:COMP_CWORD-1}\"\n"
+                       "    case \"$typed\" in\n"
+                       "        *' --config'|*' -c'|--config|-c)\n"
+                       "            mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return ;;\n"
+                       "    esac\n"
+                       "    local verb=\"${COMP_WORDS[*]:1:2}\"\n"
+                       "    grep -qxF -- \"$verb\" <<<\"$verbs\" || verb=${COMP_WORDS[1]}\n"
+                       "    case \"$verb\" in\n");
+    for
+        CLI_VERBS(verb)
+    if (!verb->hidden)
+        put_verb_case(verb, &out);
+    buf_put_cstr(
+        &out,
+        "    esac\n"
+        "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
+        "        words=$(cut -d' ' -f1 <<<\"$verbs\" | sort -u)\n"
+        "    elif [[ $COMP_CWORD -eq 2 ]] && grep -q \"^${COMP_WORDS[1]} \" <<<\"$verbs\"; then\n"
+        "        words=$(grep \"^${COMP_WORDS[1]} \" <<<\"$verbs\" | cut -d' ' -f2)\n"
+        "    elif [[ $cur != -* ]]; then\n"
+        "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return\n"
+        "    fi\n"
+        "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+        "}\n"
+        "complete -F _sandglass sandglass\n");
+    cli_print(buf_str(&out));
+    return EXIT_OK;
+}
+
+/* Text for troff: backslashes and hyphens escaped, no line begins with a control character. */
+static void put_roff(struct buf *out, struct str text)
+{
+    bool line_start = true;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (line_start && (c == '.' || c == '\''))
+            buf_put_cstr(out, "\\&");
+        if (c == '\\')
+            buf_put_cstr(out, "\\e");
+        else if (c == '-')
+            buf_put_cstr(out, "\\-");
+        else
+            buf_put_char(out, c);
+        line_start = c == '\n';
+    }
+}
+
+static void put_man_verb(const struct cli_verb *verb, struct buf *out)
+{
+    AUTO_BUF struct buf usage = {0};
+    cli_usage_line(verb, &usage);
+    buf_put_cstr(out, ".SS \"");
+    put_roff(out, buf_str(&usage));
+    buf_put_cstr(out, "\"\n");
+    put_roff(out, str_of(verb->summary));
+    buf_put_cstr(out, ".\n");
+    if (verb->details != NULL) {
+        buf_put_cstr(out, ".PP\n.nf\n");
+        put_roff(out, str_of(verb->details));
+        buf_put_cstr(out, "\n.fi\n");
+    }
+    for (const struct cli_option *option = verb->options; option != NULL && option->name != NULL;
+         option++) {
+        AUTO_BUF struct buf label = {0};
+        cli_option_label(option, &label);
+        buf_put_cstr(out, ".TP\n.B ");
+        put_roff(out, buf_str(&label));
+        buf_put_char(out, '\n');
+        put_roff(out, str_of(option->help));
+        buf_put_cstr(out, ".\n");
+    }
+}
+
+int cmd_man(UNUSED const struct cli_call *call, UNUSED struct err *err)
+{
+    AUTO_BUF struct buf out = {0};
+    buf_put_cstr(&out,
+                 ".TH SANDGLASS 1 \"\" \"sandglass " SG_VERSION "\"\n"
+                 ".SH NAME\nsandglass \\- a place where the code that a model writes can run\n"
+                 ".SH SYNOPSIS\n.B sandglass\nCOMMAND [OPTION...] [ARG...]\n"
+                 ".SH COMMANDS\n");
+    for
+        CLI_VERBS(verb)
+    if (!verb->hidden)
+        put_man_verb(verb, &out);
+    buf_put_cstr(&out, ".SH COMMON OPTIONS\n");
+    for (const struct cli_option *option = cli_common; option->name != NULL; option++) {
+        AUTO_BUF struct buf label = {0};
+        cli_option_label(option, &label);
+        buf_put_cstr(&out, ".TP\n.B ");
+        put_roff(&out, buf_str(&label));
+        buf_printf(&out, "\n%s.\n", option->help);
+    }
+    buf_put_cstr(&out,
+                 ".SH EXIT STATUS\n0 done; 1 failed, the message says why; 2 wrong command "
+                 "line; 124 time limit reached.\n"
+                 ".SH FILES\n.TP\n.I /etc/sandglass/config.toml\n"
+                 "Configuration; also the XDG place, $SANDGLASS_CONFIG and \\-\\-config.\n"
+                 ".TP\n.I /var/lib/sandglass\nData directory as root; $SANDGLASS_HOME and the "
+                 "XDG place otherwise.\n");
+    cli_print(buf_str(&out));
+    return EXIT_OK;
+}

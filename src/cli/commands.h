@@ -1,0 +1,12 @@
+#pragma once
+
+/* The handlers that the table of verbs names, one cmd_*.c each. */
+
+struct cli_call;
+struct err;
+
+int cmd_completion_bash(const struct cli_call *call, struct err *err);
+int cmd_config_docs(const struct cli_call *call, struct err *err);
+int cmd_config_schema(const struct cli_call *call, struct err *err);
+int cmd_config_show(const struct cli_call *call, struct err *err);
+int cmd_man(const struct cli_call *call, struct err *err);

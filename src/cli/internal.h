@@ -1,0 +1,20 @@
+#pragma once
+
+/* For the cli room alone: walking the table and composing what is made from it. */
+
+#include "base/buf.h"
+#include "cli/cli.h"
+
+/* Walks the options of a verb, then the common ones: start with NULL. */
+const struct cli_option *cli_next_option(const struct cli_verb *verb,
+                                         const struct cli_option *after);
+
+/* "sandglass exec [OPTION...] -- CMD [ARG...]" */
+void cli_usage_line(const struct cli_verb *verb, struct buf *out);
+/* "--config FILE", with "-c, " before it where there is a letter. */
+void cli_option_label(const struct cli_option *option, struct buf *out);
+
+void cli_help_overview(struct buf *out);
+void cli_help_verb(const struct cli_verb *verb, struct buf *out);
+
+#define CLI_VERBS(verb) (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++)

@@ -1,0 +1,71 @@
+#include "test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+
+static int log_pipe(void)
+{
+    int ends[2];
+    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+    log_setup(LOG_INFO, LOG_TEXT, ends[1]);
+    return ends[0];
+}
+
+static void finish(int *read_end, int write_end, struct buf *out)
+{
+    struct err err = {0};
+    log_setup(LOG_INFO, LOG_TEXT, STDERR_FILENO);
+    (void)close(write_end);
+    CHECK_OK(buf_read_all(out, *read_end, &err));
+    fd_close(read_end);
+}
+
+TEST(log_writes_key_value_lines)
+{
+    int read_end = log_pipe();
+    int write_end = read_end + 1;
+    log_warn("exec.timeout", LOG_STR("sandbox", "a1b2"), LOG_INT("after_ms", 30),
+             LOG_STR("why", "two words\nand \"quotes\""), LOG_STR("empty", ""),
+             LOG_FLOAT("ratio", 0.5));
+    log_debug("not.shown");
+    log_set_request_id(STR("req1"));
+    log_info("with.request");
+    log_set_request_id(STR(""));
+    AUTO_BUF struct buf out = {0};
+    finish(&read_end, write_end, &out);
+    CHECK(strstr(buf_cstr(&out), " level=warn event=exec.timeout sandbox=a1b2 after_ms=30 "
+                                 "why=\"two words\\nand \\\"quotes\\\"\" empty=\"\" ratio=0.5\n"));
+    CHECK(strstr(buf_cstr(&out), "not.shown") == NULL);
+    CHECK(strstr(buf_cstr(&out), "event=with.request request=req1\n"));
+}
+
+TEST(log_writes_one_json_object_a_line)
+{
+    int read_end = log_pipe();
+    int write_end = read_end + 1;
+    log_setup(LOG_DEBUG, LOG_JSON, write_end);
+    static char huge[100000];
+    memset(huge, 'x', sizeof huge - 1);
+    log_error("bad", LOG_STR("text", "\x1b[31m\r\n\xff"), LOG_STR("huge", huge));
+    AUTO_BUF struct buf out = {0};
+    finish(&read_end, write_end, &out);
+    struct err err = {0};
+    AUTO_JSON struct json_t *line = NULL;
+    CHECK_OK(json_parse(buf_str(&out), &line, &err));
+    struct str value;
+    CHECK(json_to_str(json_get(line, "level"), &value) && str_eq(value, STR("error")));
+    CHECK(json_to_str(json_get(line, "huge"), &value) && value.len == LOG_VALUE_MAX);
+    CHECK_INT(str_find_char(buf_str(&out), '\n'), out.len - 1);
+}
+
+TEST(log_levels_have_names)
+{
+    enum log_level level;
+    CHECK(log_level_of_name(STR("debug"), &level) && level == LOG_DEBUG);
+    CHECK(!log_level_of_name(STR("loud"), &level));
+}

@@ -1,0 +1,102 @@
+/* The dispatcher, driven as main() would: what a mistyped command line answers. */
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "cli/cli.h"
+
+/* Runs one command line with standard output and error caught in files of the test directory. */
+static int run(struct buf *out, struct buf *complaint, const char *line)
+{
+    char words[512], path[2][512];
+    (void)snprintf(words, sizeof words, "%s", line);
+    char *argv[16] = {(char[]){"sandglass"}};
+    int argc = 1;
+    for (char *at = words; *at != '\0'; argc++) {
+        argv[argc] = at;
+        at += strcspn(at, " ");
+        if (*at == ' ')
+            *at++ = '\0';
+    }
+    int saved[2], code;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/%d", test_tmpdir(), i);
+        AUTO_CLOSE int fd = open(path[i], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        saved[i] = fcntl(i + 1, F_DUPFD_CLOEXEC, 3);
+        (void)fflush(NULL);
+        CHECK(dup2(fd, i + 1) == i + 1);
+    }
+    code = cli_main(argc, argv);
+    (void)fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK(dup2(saved[i], i + 1) == i + 1);
+        (void)close(saved[i]);
+        struct err err = {0};
+        AUTO_CLOSE int fd = open(path[i], O_RDONLY | O_CLOEXEC);
+        CHECK_OK(buf_read_all(i == 0 ? out : complaint, fd, &err));
+    }
+    return code;
+}
+
+static void check(const char *line, int code, const char *in_out, const char *in_complaint)
+{
+    AUTO_BUF struct buf out = {0};
+    AUTO_BUF struct buf complaint = {0};
+    int got = run(&out, &complaint, line);
+    bool good = got == code && strstr(buf_cstr(&out), in_out) != NULL &&
+                strstr(buf_cstr(&complaint), in_complaint) != NULL;
+    if (!good)
+        print_error("'%s' gave %d\n%s%s", line, got, buf_cstr(&out), buf_cstr(&complaint));
+    CHECK(good);
+}
+
+TEST(cli_help_and_version)
+{
+    check("", EXIT_OK, "Commands:", "");
+    check("--help", EXIT_OK, "Commands:", "");
+    check("help", EXIT_OK, "Exit codes:", "");
+    check("--version", EXIT_OK, "sandglass " SG_VERSION, "");
+    check("man --help", EXIT_OK, "Usage: sandglass man", "");
+    check("help man", EXIT_OK, "Usage: sandglass man", "");
+    check("help completion bash", EXIT_OK, "Usage: sandglass completion bash", "");
+    check("completion --help", EXIT_OK, "Usage: sandglass completion bash", "");
+}
+
+TEST(cli_says_what_is_wrong_and_the_way_out)
+{
+    check("mna", EXIT_USAGE, "", "did you mean 'man'?");
+    check("zzzzzz", EXIT_USAGE, "", "'sandglass --help' lists them");
+    check("completion", EXIT_USAGE, "", "needs another word");
+    check("completion bsh", EXIT_USAGE, "", "did you mean 'completion bash'?");
+    check("man --confg x", EXIT_USAGE, "", "did you mean '--config'?");
+    check("man --zzzzzz", EXIT_USAGE, "", "see 'sandglass man --help'");
+    check("man -x", EXIT_USAGE, "", "unknown option '-x'");
+    check("man --config", EXIT_USAGE, "", "--config needs a value: FILE");
+    check("man --help=1", EXIT_USAGE, "", "--help takes no value");
+    check("man -c a --config=b", EXIT_USAGE, "", "--config is given twice");
+    check("man extra", EXIT_USAGE, "", "unexpected 'extra'");
+}
+
+TEST(cli_output_made_from_the_table_names_every_verb)
+{
+    AUTO_BUF struct buf man = {0};
+    AUTO_BUF struct buf completion = {0};
+    AUTO_BUF struct buf complaint = {0};
+    CHECK_INT(run(&man, &complaint, "man"), EXIT_OK);
+    CHECK_INT(run(&completion, &complaint, "completion bash"), EXIT_OK);
+    CHECK_CSTR(buf_cstr(&complaint), "");
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        CHECK(verb->summary[strlen(verb->summary) - 1] != '.');
+        if (verb->hidden)
+            continue;
+        char in_man[128], in_completion[128];
+        (void)snprintf(in_man, sizeof in_man, ".SS \"sandglass %s ", verb->name);
+        (void)snprintf(in_completion, sizeof in_completion, "\"%s\") words=", verb->name);
+        CHECK(strstr(buf_cstr(&man), in_man) != NULL);
+        CHECK(strstr(buf_cstr(&completion), in_completion) != NULL);
+    }
+}
