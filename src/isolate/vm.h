@@ -168,6 +168,7 @@ vm_value vm_value_at(struct vm *vm, vm_value object, struct vm_keys keys, uint32
 enum vm_slot { VM_SLOT_NONE, VM_SLOT_DATA, VM_SLOT_GETTER, VM_SLOT_SETTER, VM_SLOT_BOTH };
 enum vm_slot vm_slot_at(struct vm *vm, vm_value object, struct vm_keys keys, uint32_t index,
                         vm_value *ret_value);
+enum vm_slot vm_slot_index(struct vm *vm, vm_value object, uint32_t index, vm_value *ret_value);
 enum vm_slot vm_slot_of(struct vm *vm, vm_value object, const char *name, vm_value *ret_value);
 
 vm_value vm_prototype(struct vm *vm, vm_value object);
@@ -180,13 +181,15 @@ bool vm_is_instance(struct vm *vm, vm_value value, vm_value constructor);
 /* JS: call, evaluate, go on. */
 vm_value vm_call(struct vm *vm, vm_value function, vm_value self, const vm_value *args,
                  size_t count);
-vm_value vm_eval(struct vm *vm, struct str code, const char *file, enum vm_eval how);
+/* `line` is the number of the first one. An async script gives a promise of {value}, a module one of
+ * its namespace. */
+vm_value vm_eval(struct vm *vm, struct str code, const char *file, int line, enum vm_eval how);
 /* Bytecode of a script, made from our own sources at template time, and its evaluation. */
 bool vm_compile(struct vm *vm, struct str code, const char *file, struct buf *out);
 vm_value vm_eval_bytecode(struct vm *vm, struct str bytecode);
 bool vm_is_module(struct vm *vm, struct str code);
-/* One job of the queue. False when there is none. */
-bool vm_run_job(struct vm *vm);
+/* One job of the queue: 1, 0 when there is none, -1 when it threw (the exception waits). */
+int vm_run_job(struct vm *vm);
 bool vm_has_job(struct vm *vm);
 vm_value vm_parse_json(struct vm *vm, struct str text);
 

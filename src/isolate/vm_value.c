@@ -307,6 +307,14 @@ enum vm_slot vm_slot_of(struct vm *vm, vm_value object, const char *name, vm_val
     return found;
 }
 
+enum vm_slot vm_slot_index(struct vm *vm, vm_value object, uint32_t index, vm_value *ret_value)
+{
+    uint32_t atom = ENGINE(vm, engine_JS_NewAtomUInt32(&vm->engine, vm->context, index));
+    enum vm_slot found = slot(vm, object, atom, ret_value);
+    ENGINE_VOID(vm, engine_JS_FreeAtom(&vm->engine, vm->context, atom));
+    return found;
+}
+
 vm_value vm_prototype(struct vm *vm, vm_value object)
 {
     vm_value value = ENGINE(vm, engine_JS_GetPrototype(&vm->engine, vm->context, object));
@@ -368,12 +376,28 @@ vm_value vm_call(struct vm *vm, vm_value function, vm_value self, const vm_value
     return result;
 }
 
-vm_value vm_eval(struct vm *vm, struct str code, const char *file, enum vm_eval how)
+static vm_value eval_module(struct vm *vm, uint32_t code, size_t size, uint32_t file)
 {
-    uint32_t flags = how == VM_EVAL_MODULE ? EVAL_MODULE : how == VM_EVAL_ASYNC ? EVAL_ASYNC : 0;
+    uint32_t box = ENGINE(vm, engine_qjs_eval(&vm->engine, code, (u32)size, file, EVAL_MODULE));
+    vm_value value = vm_load64(vm, box);
+    vm_release(vm, box); /* the box alone: its value is ours now */
+    return value;
+}
+
+vm_value vm_eval(struct vm *vm, struct str code, const char *file, int line, enum vm_eval how)
+{
+    enum { OPTIONS_SIZE = 16, OPTIONS_VERSION = 1 };
     uint32_t code_at = vm_put_text(vm, code), file_at = vm_put_text(vm, str_of(file));
-    vm_value result = ENGINE(
-        vm, engine_JS_Eval(&vm->engine, vm->context, code_at, (u32)code.len, file_at, flags));
+    uint32_t options = vm_alloc(vm, OPTIONS_SIZE);
+    vm_store32(vm, options, OPTIONS_VERSION);
+    vm_store32(vm, options + 4, how == VM_EVAL_ASYNC ? EVAL_ASYNC : 0);
+    vm_store32(vm, options + 8, file_at);
+    vm_store32(vm, options + 12, (uint32_t)line);
+    vm_value result = how == VM_EVAL_MODULE
+                          ? eval_module(vm, code_at, code.len, file_at)
+                          : ENGINE(vm, engine_JS_Eval2(&vm->engine, vm->context, code_at,
+                                                       (u32)code.len, options));
+    vm_release(vm, options);
     vm_release(vm, file_at);
     vm_release(vm, code_at);
     return result;
@@ -422,14 +446,12 @@ bool vm_has_job(struct vm *vm)
     return ENGINE(vm, engine_JS_IsJobPending(&vm->engine, vm->runtime)) != 0;
 }
 
-bool vm_run_job(struct vm *vm)
+int vm_run_job(struct vm *vm)
 {
     uint32_t out = vm_alloc(vm, 4);
     uint32_t ran = ENGINE(vm, engine_JS_ExecutePendingJob(&vm->engine, vm->runtime, out));
     vm_release(vm, out);
-    if ((int32_t)ran < 0)
-        forget_exception(vm);
-    return ran != 0;
+    return (int32_t)ran;
 }
 
 vm_value vm_parse_json(struct vm *vm, struct str text)
@@ -554,7 +576,7 @@ static const struct {
 static bool learn_classes(struct vm *vm)
 {
     for (size_t i = 0; i < countof(probes); i++) {
-        vm_value value = vm_eval(vm, str_of(probes[i].code), "probe", VM_EVAL_SCRIPT);
+        vm_value value = vm_eval(vm, str_of(probes[i].code), "probe", 1, VM_EVAL_SCRIPT);
         uint32_t id = ENGINE(vm, engine_JS_GetClassID(&vm->engine, value));
         vm_drop(vm, value);
         if (vm_kind_of(value) != VM_OBJECT || id == 0 || id >= VM_CLASS_IDS)
@@ -576,7 +598,7 @@ static bool learn_random(struct vm *vm)
 {
     uint8_t before[CONTEXT_SCAN];
     memcpy(before, vm_at(vm, vm->context, sizeof before), sizeof before);
-    vm_drop(vm, vm_eval(vm, STR("Math.random()"), "probe", VM_EVAL_SCRIPT));
+    vm_drop(vm, vm_eval(vm, STR("Math.random()"), "probe", 1, VM_EVAL_SCRIPT));
     for (uint32_t at = 0; at + 8 <= sizeof before; at += 8) {
         uint64_t old;
         memcpy(&old, before + at, sizeof old);

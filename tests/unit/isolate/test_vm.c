@@ -22,7 +22,7 @@ static void run_job(struct vm *vm, void *arg)
 {
     struct job *job = arg;
     vm_apply_limits(vm, &limits);
-    vm_value value = vm_eval(vm, job->code, "test.js", VM_EVAL_SCRIPT);
+    vm_value value = vm_eval(vm, job->code, "test.js", 1, VM_EVAL_SCRIPT);
     job->kind = vm_kind_of(value);
     if (job->kind == VM_EXCEPTION) {
         value = vm_take_exception(vm);
@@ -175,7 +175,7 @@ static void search(struct vm *vm, void *arg)
 {
     struct job *job = arg;
     job->number = 0;
-    vm_value value = vm_eval(vm, STR("'x'.repeat(10)"), "t", VM_EVAL_SCRIPT);
+    vm_value value = vm_eval(vm, STR("'x'.repeat(10)"), "t", 1, VM_EVAL_SCRIPT);
     vm_drop(vm, value);
 }
 
