@@ -66,8 +66,8 @@ static vm_value op_log(struct isolate *isolate, const vm_value *args, size_t cou
         text = arena_printf(&isolate->arena, "%*s%.*s", indent, "", STR_ARG(text));
     }
     if (isolate->host != NULL && isolate->host->console != NULL)
-        isolate->host->console(isolate->host->user,
-                               stream == 1 ? ISOLATE_STDERR : ISOLATE_STDOUT, text);
+        isolate->host->console(isolate->host->user, stream == 1 ? ISOLATE_STDERR : ISOLATE_STDOUT,
+                               text);
     return vm_undefined();
 }
 
@@ -133,8 +133,8 @@ static vm_value op_random(struct isolate *isolate, const vm_value *args, size_t 
 }
 
 static vm_value (*const ops[])(struct isolate *, const vm_value *, size_t) = {
-    [HOST_LOG] = op_log,         [HOST_NOW] = op_now,         [HOST_CHUNK] = op_chunk,
-    [HOST_BRIDGE] = op_bridge,   [HOST_INSPECT] = op_inspect, [HOST_ELAPSED] = op_elapsed,
+    [HOST_LOG] = op_log,       [HOST_NOW] = op_now,         [HOST_CHUNK] = op_chunk,
+    [HOST_BRIDGE] = op_bridge, [HOST_INSPECT] = op_inspect, [HOST_ELAPSED] = op_elapsed,
     [HOST_RANDOM] = op_random,
 };
 

@@ -98,8 +98,7 @@ int isolate_resume(struct isolate_engine *engine, struct str bytes,
 {
     AUTO_BUF struct buf plain = buf_with_limit(IMAGE_BYTES_MAX);
     AUTO_VM_IMAGE struct vm_image *image = NULL;
-    if (decompress(bytes, &plain, err) < 0 ||
-        vm_image_decode(buf_str(&plain), &image, err) < 0 ||
+    if (decompress(bytes, &plain, err) < 0 || vm_image_decode(buf_str(&plain), &image, err) < 0 ||
         copy_of(engine, image, limits, ret_isolate, err) < 0)
         return err_wrap(err, "resume an isolate");
     return 0;

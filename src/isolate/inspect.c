@@ -132,15 +132,15 @@ static void put_properties(struct walk *walk, vm_value object, struct layout_lis
         struct str text = {0};
         if (!(skip_indexes && is_index(walk, key))) {
             text = key_text(walk, key);
-            bool skipped = skip.len > 0 && (str_eq(text, STR("stack")) ||
-                                            str_eq(text, STR("message")) ||
-                                            str_eq(text, STR("name")));
+            bool skipped =
+                skip.len > 0 && (str_eq(text, STR("stack")) || str_eq(text, STR("message")) ||
+                                 str_eq(text, STR("name")));
             if (!skipped) {
                 enum vm_slot slot = vm_slot_at(vm, object, keys, i, &value);
                 struct str shown = slot_text(walk, slot, value, depth);
-                layout_push(out, walk->how->arena,
-                            arena_printf(walk->how->arena, "%.*s: %.*s", STR_ARG(text),
-                                         STR_ARG(shown)));
+                layout_push(
+                    out, walk->how->arena,
+                    arena_printf(walk->how->arena, "%.*s: %.*s", STR_ARG(text), STR_ARG(shown)));
             }
         }
         vm_drop(vm, key);
@@ -150,7 +150,8 @@ static void put_properties(struct walk *walk, vm_value object, struct layout_lis
 
 /* --- Collections --- */
 
-static void put_more(struct walk *walk, struct layout_list *out, double more, struct layout_box *box)
+static void put_more(struct walk *walk, struct layout_list *out, double more,
+                     struct layout_box *box)
 {
     if (more <= 0)
         return;
@@ -162,9 +163,9 @@ static void put_more(struct walk *walk, struct layout_list *out, double more, st
 static void put_empty(struct walk *walk, struct layout_list *out, uint32_t count)
 {
     if (count > 0)
-        layout_push(out, walk->how->arena,
-                    arena_printf(walk->how->arena, "<%u empty item%s>", count,
-                                 count > 1 ? "s" : ""));
+        layout_push(
+            out, walk->how->arena,
+            arena_printf(walk->how->arena, "<%u empty item%s>", count, count > 1 ? "s" : ""));
 }
 
 static void put_array(struct walk *walk, vm_value array, uint32_t length, struct layout_list *out,
@@ -351,8 +352,8 @@ static struct str format_object(struct walk *walk, vm_value object, int depth)
     bool deep = depth > walk->how->depth || walk->seen_count == WALK_DEPTH_MAX;
     if (deep && shape.base.len == 0) {
         struct vm_keys keys = {0};
-        bool empty = shape.size == 0 && vm_keys_get(walk->how->vm, object, VM_KEYS_WITH_SYMBOLS,
-                                                    &keys);
+        bool empty =
+            shape.size == 0 && vm_keys_get(walk->how->vm, object, VM_KEYS_WITH_SYMBOLS, &keys);
         if (empty)
             vm_keys_drop(walk->how->vm, keys);
         if (!(empty && keys.count == 0 && shape.is_plain))
@@ -366,9 +367,9 @@ static struct str format_object(struct walk *walk, vm_value object, int depth)
         put_contents(walk, object, &shape, &out, &box, depth + 1);
     walk->seen_count--;
     if (out.len == 0)
-        return shape.base.len > 0 ? with_reference(walk, object, shape.base)
-                                  : arena_printf(arena, "%.*s%.*s", STR_ARG(shape.open),
-                                                 STR_ARG(shape.close));
+        return shape.base.len > 0
+                   ? with_reference(walk, object, shape.base)
+                   : arena_printf(arena, "%.*s%.*s", STR_ARG(shape.open), STR_ARG(shape.close));
     box.base = with_reference(walk, object, shape.base);
     box.may_be_flat = walk->current_depth - (depth + 1) < 3;
     return layout_join(arena, out, &box);

@@ -3,8 +3,8 @@
 /* Values as text for the console, as Node's util.inspect writes them.
  *
  * Scripts choose what is inspected: getters are named, not run; proxies are seen through without
- * their traps; whatever a script's own code throws on the way (constructor names, custom inspection)
- * is swallowed. Under vm_try; the text belongs to the arena. */
+ * their traps; whatever a script's own code throws on the way (constructor names, custom
+ * inspection) is swallowed. Under vm_try; the text belongs to the arena. */
 
 #include "isolate/vm.h"
 

@@ -116,12 +116,10 @@ static bool own_constructor(struct walk *walk, vm_value object, vm_value holder,
     if (vm_slot_of(vm, holder, "constructor", &constructor) != VM_SLOT_DATA)
         return false;
     bool found = false;
-    if (vm_kind_of(constructor) == VM_OBJECT &&
-        vm_class_of(vm, constructor) == VM_CLASS_FUNCTION &&
+    if (vm_kind_of(constructor) == VM_OBJECT && vm_class_of(vm, constructor) == VM_CLASS_FUNCTION &&
         vm_slot_of(vm, constructor, "name", &name) == VM_SLOT_DATA) {
-        found = vm_kind_of(name) == VM_STRING &&
-                vm_text(vm, name, walk->how->arena, ret_name) && ret_name->len > 0 &&
-                vm_is_instance(vm, object, constructor);
+        found = vm_kind_of(name) == VM_STRING && vm_text(vm, name, walk->how->arena, ret_name) &&
+                ret_name->len > 0 && vm_is_instance(vm, object, constructor);
         vm_drop(vm, name);
     }
     vm_drop(vm, constructor);
@@ -154,8 +152,7 @@ static struct str prefix(struct walk *walk, struct str name, struct str tag, con
 {
     struct arena *arena = walk->how->arena;
     bool tagged = tag.len > 0 && !str_eq(tag, name.len > 0 ? name : str_of(fallback));
-    struct str mark =
-        tagged ? arena_printf(arena, "[%.*s] ", STR_ARG(tag)) : STR("");
+    struct str mark = tagged ? arena_printf(arena, "[%.*s] ", STR_ARG(tag)) : STR("");
     if (name.len == 0)
         return arena_printf(arena, "[%s%.*s: null prototype] %.*s", fallback, STR_ARG(size),
                             STR_ARG(mark));
@@ -286,16 +283,15 @@ struct inspect_error inspect_error(const struct inspect *how, vm_value thrown)
 {
     struct walk walk = {.how = how, .start = how->arena->total};
     if (vm_kind_of(thrown) == VM_OBJECT && vm_class_of(how->vm, thrown) != VM_CLASS_PROXY &&
-        (vm_class_of(how->vm, thrown) == VM_CLASS_ERROR ||
-         text_of(&walk, thrown, "stack").len > 0))
+        (vm_class_of(how->vm, thrown) == VM_CLASS_ERROR || text_of(&walk, thrown, "stack").len > 0))
         return error_parts(&walk, thrown, (struct str){0});
     struct str shown = inspect_value(how, thrown), text = shown;
     if (vm_kind_of(thrown) == VM_STRING)
         (void)vm_text(how->vm, thrown, how->arena, &text);
-    return (struct inspect_error){
-        .name = STR("Error"),
-        .message = text,
-        .stack = arena_printf(how->arena, "Uncaught %.*s", STR_ARG(shown))};
+    return (struct inspect_error){.name = STR("Error"),
+                                  .message = text,
+                                  .stack =
+                                      arena_printf(how->arena, "Uncaught %.*s", STR_ARG(shown))};
 }
 
 /* --- Shapes --- */
@@ -304,13 +300,12 @@ static void shape_list(struct walk *walk, struct shape *shape, vm_value object, 
                        const char *fallback)
 {
     struct str size = {0};
-    bool ordinary = shape->class == VM_CLASS_ARRAY && str_eq(shape->name, STR("Array")) &&
-                    tag.len == 0;
+    bool ordinary =
+        shape->class == VM_CLASS_ARRAY && str_eq(shape->name, STR("Array")) && tag.len == 0;
     if (shape->class == VM_CLASS_MAP || shape->class == VM_CLASS_SET) {
         vm_value count = walk_peek(walk, "size", object, shape->class == VM_CLASS_MAP);
-        shape->size = vm_kind_of(count) == VM_NUMBER
-                          ? (uint32_t)vm_to_number(walk->how->vm, count)
-                          : 0;
+        shape->size =
+            vm_kind_of(count) == VM_NUMBER ? (uint32_t)vm_to_number(walk->how->vm, count) : 0;
     } else {
         shape->size = (uint32_t)walk_number(walk, object, "length");
     }
@@ -335,7 +330,7 @@ static const char *fallback_name(enum vm_class class)
         [VM_CLASS_DATA_VIEW] = "DataView",
         [VM_CLASS_FUNCTION] = "Function",
     };
-    return (size_t)class < countof(names) && names[class] != NULL ? names[class] : "Object";
+    return (size_t) class < countof(names) && names[class] != NULL ? names[class] : "Object";
 }
 
 static struct str shape_base(struct walk *walk, const struct shape *shape, vm_value object)
@@ -358,8 +353,8 @@ static struct str shape_base(struct walk *walk, const struct shape *shape, vm_va
 
 struct shape shape_of(struct walk *walk, vm_value object)
 {
-    struct shape shape = {.class = vm_class_of(walk->how->vm, object), .open = STR("{"),
-                          .close = STR("}")};
+    struct shape shape = {
+        .class = vm_class_of(walk->how->vm, object), .open = STR("{"), .close = STR("}")};
     shape.name = constructor_name(walk, object);
     struct str tag = walk_peek_text(walk, "tag", object);
     const char *fallback = fallback_name(shape.class);

@@ -1,7 +1,7 @@
 #pragma once
 
-/* For inspect.c and inspect_parts.c alone: one walk over a value, and what kind of thing each object
- * on it is. */
+/* For inspect.c and inspect_parts.c alone: one walk over a value, and what kind of thing each
+ * object on it is. */
 
 #include "isolate/inspect.h"
 #include "isolate/layout.h"

@@ -7,13 +7,15 @@
 #include "isolate/embed.h"
 #include "isolate/internal.h"
 
-#define OWN_FILE "<sandglass>" /* of the bootstrap, so that its frames can be taken out of stacks */
+#define OWN_FILE "<sandglass>" /* of the bootstrap, so that its frames can be taken out of stacks  \
+                                */
 
 const char *isolate_status_name(enum isolate_status status)
 {
     static const char *const names[] = {
-        [ISOLATE_OK] = "ok",           [ISOLATE_ERROR] = "error", [ISOLATE_TIMEOUT] = "timeout",
-        [ISOLATE_MEMORY] = "out_of_memory", [ISOLATE_CRASH] = "crash",
+        [ISOLATE_OK] = "ok",           [ISOLATE_ERROR] = "error",
+        [ISOLATE_TIMEOUT] = "timeout", [ISOLATE_MEMORY] = "out_of_memory",
+        [ISOLATE_CRASH] = "crash",
     };
     return (size_t)status < countof(names) ? names[status] : "unknown";
 }
@@ -21,8 +23,8 @@ const char *isolate_status_name(enum isolate_status status)
 struct vm_limits host_vm_limits(const struct isolate_limits *limits)
 {
     return (struct vm_limits){
-        .memory_bytes = MAX(MIN(limits->memory_bytes, (uint64_t)VM_MEMORY_MAX),
-                            (uint64_t)VM_MEMORY_MIN),
+        .memory_bytes =
+            MAX(MIN(limits->memory_bytes, (uint64_t)VM_MEMORY_MAX), (uint64_t)VM_MEMORY_MIN),
         .stack_bytes = MIN(limits->stack_bytes, (uint32_t)VM_STACK_MAX),
     };
 }
@@ -80,8 +82,7 @@ static void boot_template(struct vm *vm, void *arg)
 {
     struct boot *boot = arg;
     struct isolate_engine *engine = boot->engine;
-    (void)snprintf(engine->version, sizeof engine->version, "quickjs-ng %s",
-                   vm_engine_version(vm));
+    (void)snprintf(engine->version, sizeof engine->version, "quickjs-ng %s", vm_engine_version(vm));
     boot->failed = "core";
     for (const struct embed_file *file = isolate_bootstrap; file->name != NULL; file++) {
         if (strcmp(file->name, "core") != 0) {

@@ -4,8 +4,8 @@
  *
  * An engine holds the template image and runs the isolates of one process, one at a time. An
  * isolate keeps its variables from one run to the next; pausing gives its bytes, from which any
- * number of isolates can go on. Times out by itself: first by an exception that no script can catch,
- * then by a trap, after which the isolate is gone.
+ * number of isolates can go on. Times out by itself: first by an exception that no script can
+ * catch, then by a trap, after which the isolate is gone.
  *
  * This is the inner wall. It belongs in a locked worker process (worker.h); tests and measurements
  * use it directly. */
@@ -49,9 +49,9 @@ struct isolate_host {
 
 struct isolate_call {
     struct str code;
-    const char *file;   /* for stacks; "script.js" when NULL */
-    bool is_session;    /* return once the value is there, leave timers for later runs */
-    bool wants_text;    /* fill result.text, the value as the console would show it */
+    const char *file; /* for stacks; "script.js" when NULL */
+    bool is_session;  /* return once the value is there, leave timers for later runs */
+    bool wants_text;  /* fill result.text, the value as the console would show it */
     const struct isolate_module *modules;
     size_t module_count;
     struct str env_json; /* an object for process.env; empty for none */
@@ -59,9 +59,9 @@ struct isolate_call {
 
 struct isolate_result {
     enum isolate_status status;
-    bool has_value;   /* false for undefined */
-    struct buf json;  /* the value, sanitized; "null" without one */
-    struct buf text;  /* see wants_text */
+    bool has_value;  /* false for undefined */
+    struct buf json; /* the value, sanitized; "null" without one */
+    struct buf text; /* see wants_text */
     struct buf error_name, error_message, error_stack;
     uint64_t lines[2], dropped[2]; /* console calls kept and not kept, by stream */
     int64_t runtime_ns;
@@ -85,8 +85,8 @@ struct isolate *isolate_free(struct isolate *isolate);
 DEFINE_FREEP(isolate)
 #define AUTO_ISOLATE AUTO(isolate_freep)
 
-/* Runs code to its end. Fails with GONE (ended before), or TOO_LARGE (code); what the script does is
- * in the result. */
+/* Runs code to its end. Fails with GONE (ended before), or TOO_LARGE (code); what the script does
+ * is in the result. */
 int isolate_run(struct isolate *isolate, const struct isolate_call *call,
                 const struct isolate_host *host, struct isolate_result *ret_result,
                 struct err *err) MUST_USE;

@@ -106,8 +106,8 @@ struct str layout_indent(struct arena *arena, struct str text, size_t indent)
 /* --- Columns: as Node decides them --- */
 
 struct columns {
-    size_t count;          /* entries that take part */
-    size_t columns;        /* 1 or less: leave it */
+    size_t count;   /* entries that take part */
+    size_t columns; /* 1 or less: leave it */
     size_t width[COLUMNS_MAX];
 };
 
@@ -168,9 +168,9 @@ static struct layout_list in_columns(struct arena *arena, struct layout_list ent
         return entries;
     struct layout_list rows = {0};
     for (size_t i = 0; i < plan.count; i += plan.columns)
-        layout_push(&rows, arena,
-                    one_row(arena, entries, i, MIN(i + plan.columns, plan.count), &plan,
-                            box->is_numeric));
+        layout_push(
+            &rows, arena,
+            one_row(arena, entries, i, MIN(i + plan.columns, plan.count), &plan, box->is_numeric));
     if (box->has_more)
         layout_push(&rows, arena, entries.items[plan.count]);
     return rows;
@@ -178,8 +178,8 @@ static struct layout_list in_columns(struct arena *arena, struct layout_list ent
 
 static bool fits_flat(struct layout_list entries, const struct layout_box *box)
 {
-    size_t start = entries.len + box->indent + layout_length(box->open) +
-                   layout_length(box->base) + 10;
+    size_t start =
+        entries.len + box->indent + layout_length(box->open) + layout_length(box->base) + 10;
     size_t total = entries.len + start;
     if (total + entries.len > LAYOUT_WIDTH)
         return false;

@@ -1,6 +1,7 @@
 #pragma once
 
-/* Text of values as people know it from Node: quoting, columns, braces. Pure; memory of an arena. */
+/* Text of values as people know it from Node: quoting, columns, braces. Pure; memory of an arena.
+ */
 
 #include "base/str.h"
 

@@ -108,8 +108,7 @@ static void put_elements(struct writer *w, vm_value object, double length, doubl
 static vm_value peek(struct writer *w, const char *what, vm_value value)
 {
     struct vm *vm = w->how->vm;
-    vm_value args[3] = {vm_from_str(vm, str_of(what)), value,
-                        vm_from_number(vm, w->limits->items)};
+    vm_value args[3] = {vm_from_str(vm, str_of(what)), value, vm_from_number(vm, w->limits->items)};
     vm_value answer = vm_call(vm, w->how->peek, vm_undefined(), args, 3);
     vm_drop(vm, args[0]);
     if (vm_kind_of(answer) == VM_EXCEPTION) {
@@ -309,8 +308,7 @@ static vm_value ask_to_json(struct writer *w, vm_value object)
     vm_value method = vm_get(vm, object, "toJSON");
     if (vm_kind_of(method) == VM_EXCEPTION)
         return method;
-    vm_value value = vm_kind_of(method) == VM_OBJECT &&
-                             vm_class_of(vm, method) == VM_CLASS_FUNCTION
+    vm_value value = vm_kind_of(method) == VM_OBJECT && vm_class_of(vm, method) == VM_CLASS_FUNCTION
                          ? vm_call(vm, method, object, NULL, 0)
                          : vm_dup(vm, object);
     vm_drop(vm, method);
@@ -378,7 +376,6 @@ static void put_value(struct writer *w, vm_value value)
 void result_put(const struct inspect *how, vm_value value, const struct result_limits *limits,
                 struct buf *out)
 {
-    struct writer w = {
-        .how = how, .limits = limits, .json = {.buf = out}, .start = out->len};
+    struct writer w = {.how = how, .limits = limits, .json = {.buf = out}, .start = out->len};
     put_value(&w, value);
 }

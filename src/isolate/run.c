@@ -23,9 +23,9 @@ struct run {
     struct isolate *isolate;
     struct isolate_result *result;
     int64_t soft_ns;
-    vm_value value;      /* what the code gave, until it is settled */
-    bool is_async;       /* its promise is of {value} */
-    bool is_module;      /* its promise is of a namespace */
+    vm_value value; /* what the code gave, until it is settled */
+    bool is_async;  /* its promise is of {value} */
+    bool is_module; /* its promise is of a namespace */
     bool is_settled;
     bool is_thrown; /* `value` was thrown */
 };
@@ -45,21 +45,19 @@ static void drop_rejections(struct run *run)
 static bool thrown_syntax(struct isolate *isolate, vm_value thrown, struct str *ret_message)
 {
     struct inspect how = host_inspect(isolate);
-    if (vm_kind_of(thrown) != VM_OBJECT ||
-        vm_class_of(isolate->vm, thrown) != VM_CLASS_ERROR)
+    if (vm_kind_of(thrown) != VM_OBJECT || vm_class_of(isolate->vm, thrown) != VM_CLASS_ERROR)
         return false;
     struct inspect_error parts = inspect_error(&how, thrown);
     *ret_message = parts.message;
     return str_eq(parts.name, STR("SyntaxError"));
 }
 
-/* "redeclaration of 'x'": the declaration that stands in the way is forgotten. The engine checks all
- * names before it runs the first statement, so trying again runs nothing twice. */
+/* "redeclaration of 'x'": the declaration that stands in the way is forgotten. The engine checks
+ * all names before it runs the first statement, so trying again runs nothing twice. */
 static bool make_way(struct isolate *isolate, struct str message)
 {
     struct str head = STR("redeclaration of '");
-    if (!str_starts(message, head) || !str_ends(message, STR("'")) ||
-        message.len < head.len + 2)
+    if (!str_starts(message, head) || !str_ends(message, STR("'")) || message.len < head.len + 2)
         return false;
     return vm_undeclare(isolate->vm, str_slice(message, head.len, message.len - 1));
 }
@@ -94,8 +92,8 @@ static vm_value evaluate_script(struct run *run, const char *file)
     struct isolate *isolate = run->isolate;
     struct str code = isolate->call->code;
     run->is_async = holds(code, STR("await"));
-    return surface(run, vm_eval(isolate->vm, code, file, 1,
-                                run->is_async ? VM_EVAL_ASYNC : VM_EVAL_SCRIPT));
+    return surface(
+        run, vm_eval(isolate->vm, code, file, 1, run->is_async ? VM_EVAL_ASYNC : VM_EVAL_SCRIPT));
 }
 
 /* A top-level return: the code becomes the body of a function, its lines keep their numbers. */
@@ -104,8 +102,8 @@ static vm_value evaluate_body(struct run *run, const char *file)
     struct isolate *isolate = run->isolate;
     struct vm *vm = isolate->vm;
     run->is_async = false;
-    struct str body = arena_printf(&isolate->arena, "(async () => {\n\n%.*s\n})",
-                                   STR_ARG(isolate->call->code));
+    struct str body =
+        arena_printf(&isolate->arena, "(async () => {\n\n%.*s\n})", STR_ARG(isolate->call->code));
     /* Two lines before line 1; the engine takes line 0 for "not given". */
     vm_value function = vm_eval(vm, body, file, -1, VM_EVAL_SCRIPT);
     if (vm_kind_of(function) == VM_EXCEPTION)
@@ -136,8 +134,7 @@ static vm_value evaluate(struct run *run)
             vm_drop(vm, thrown);
             return evaluate_body(run, file);
         }
-        if ((holds(code, STR("import")) || holds(code, STR("export"))) &&
-            vm_is_module(vm, code)) {
+        if ((holds(code, STR("import")) || holds(code, STR("export"))) && vm_is_module(vm, code)) {
             vm_drop(vm, thrown);
             run->is_async = false;
             run->is_module = true;
@@ -169,8 +166,8 @@ static void look(struct run *run)
 {
     struct vm *vm = run->isolate->vm;
     while (!run->is_settled) {
-        bool promise = vm_kind_of(run->value) == VM_OBJECT &&
-                       vm_class_of(vm, run->value) == VM_CLASS_PROMISE;
+        bool promise =
+            vm_kind_of(run->value) == VM_OBJECT && vm_class_of(vm, run->value) == VM_CLASS_PROMISE;
         enum vm_promise state = promise ? vm_promise_state(vm, run->value) : VM_PROMISE_FULFILLED;
         if (state == VM_PROMISE_PENDING)
             return;
@@ -213,8 +210,8 @@ static bool run_jobs(struct run *run)
     }
 }
 
-/* A rejection that nobody handles ends the run, as it would end Node. That of the code's own promise
- * is seen by look(). */
+/* A rejection that nobody handles ends the run, as it would end Node. That of the code's own
+ * promise is seen by look(). */
 static void check_rejections(struct run *run)
 {
     struct isolate *isolate = run->isolate;
@@ -337,7 +334,8 @@ static void report_thrown(struct run *run)
 {
     struct isolate *isolate = run->isolate;
     struct inspect how = host_inspect(isolate);
-    if (vm_kind_of(run->value) == VM_NULL && isolate_memory(isolate) > isolate->limits.memory_bytes) {
+    if (vm_kind_of(run->value) == VM_NULL &&
+        isolate_memory(isolate) > isolate->limits.memory_bytes) {
         set_memory(run); /* no memory was left to say so */
         return;
     }
@@ -428,8 +426,7 @@ static int check_call(const struct isolate *isolate, const struct isolate_call *
 }
 
 int isolate_run(struct isolate *isolate, const struct isolate_call *call,
-                const struct isolate_host *host, struct isolate_result *ret_result,
-                struct err *err)
+                const struct isolate_host *host, struct isolate_result *ret_result, struct err *err)
 {
     if (check_call(isolate, call, err) < 0)
         return -1;
@@ -445,8 +442,8 @@ int isolate_run(struct isolate *isolate, const struct isolate_call *call,
     isolate->busy = 0;
     isolate->rejection_count = 0;
     rt_alarm(isolate->limits.timeout_ms + HARD_AFTER_MS);
-    enum rt_trap trap = vm_try(isolate->vm, run.soft_ns,
-                               run.soft_ns + HARD_AFTER_MS * 1000000LL, work, &run);
+    enum rt_trap trap =
+        vm_try(isolate->vm, run.soft_ns, run.soft_ns + HARD_AFTER_MS * 1000000LL, work, &run);
     rt_alarm(0);
     if (trap != RT_OK)
         report_trap(&run, trap);

@@ -230,8 +230,10 @@ static void instantiate(struct vm *vm, UNUSED void *arg)
 
 int vm_new(struct vm **ret_vm, struct err *err)
 {
-    if (rt_start(err) < 0)
+    static bool started; /* a locked worker may make instances, but no more handlers */
+    if (!started && rt_start(err) < 0)
         return -1;
+    started = true;
     AUTO_VM struct vm *vm = mem_alloc(sizeof *vm);
     vm->memory = engine_memory(&vm->engine);
     vm->stack_pointer = engine___stack_pointer(&vm->engine);

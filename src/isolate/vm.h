@@ -181,8 +181,8 @@ bool vm_is_instance(struct vm *vm, vm_value value, vm_value constructor);
 /* JS: call, evaluate, go on. */
 vm_value vm_call(struct vm *vm, vm_value function, vm_value self, const vm_value *args,
                  size_t count);
-/* `line` is the number of the first one. An async script gives a promise of {value}, a module one of
- * its namespace. */
+/* `line` is the number of the first one. An async script gives a promise of {value}, a module one
+ * of its namespace. */
 vm_value vm_eval(struct vm *vm, struct str code, const char *file, int line, enum vm_eval how);
 /* Bytecode of a script, made from our own sources at template time, and its evaluation. */
 bool vm_compile(struct vm *vm, struct str code, const char *file, struct buf *out);

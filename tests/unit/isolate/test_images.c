@@ -24,8 +24,9 @@ TEST(images_pause_and_resume)
     struct err err = {0};
     struct isolate_limits limits = test_limits();
     AUTO_ISOLATE struct isolate *isolate = make(), *copy = NULL;
-    step(isolate, "let n = 1; const inc = () => ++n; const m = new Map([[1, {deep: [1, 2]}]]); "
-                  "let settle; const pending = new Promise(r => settle = r); 0",
+    step(isolate,
+         "let n = 1; const inc = () => ++n; const m = new Map([[1, {deep: [1, 2]}]]); "
+         "let settle; const pending = new Promise(r => settle = r); 0",
          "0");
     AUTO_BUF struct buf bytes = {0};
     CHECK_OK(isolate_pause(isolate, &bytes, &err));

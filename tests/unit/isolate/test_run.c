@@ -26,20 +26,21 @@ TEST(run_awaits)
     test_expect_json("Promise.resolve(Promise.resolve([1]))", "[1]");
     test_expect_json("(async () => { await null; return 'x' })()", "\"x\"");
     test_expect_json("await new Promise(r => setTimeout(() => r(1), 5)) + 1", "2");
-    test_expect_json("const out = []; for await (const x of [1, Promise.resolve(2)]) out.push(x); out",
-                     "[1,2]");
+    test_expect_json(
+        "const out = []; for await (const x of [1, Promise.resolve(2)]) out.push(x); out", "[1,2]");
     test_expect_error("await new Promise(() => {})", ISOLATE_ERROR, "Error", "never comes");
 }
 
 TEST(run_lets_timers_end)
 {
-    test_expect_console("setTimeout(() => console.log('b'), 10); setTimeout(() => console.log('a')); 1",
-                        "a\nb\n");
+    test_expect_console(
+        "setTimeout(() => console.log('b'), 10); setTimeout(() => console.log('a')); 1", "a\nb\n");
     test_expect_console("let n = 0; const t = setInterval(() => { console.log(++n); "
                         "if (n === 3) clearInterval(t) }, 1)",
                         "1\n2\n3\n");
-    test_expect_console("queueMicrotask(() => console.log('micro')); setTimeout(console.log, 1, 'x', 2)",
-                        "micro\nx 2\n");
+    test_expect_console(
+        "queueMicrotask(() => console.log('micro')); setTimeout(console.log, 1, 'x', 2)",
+        "micro\nx 2\n");
     test_expect_error("setTimeout(() => { throw new RangeError('late') })", ISOLATE_ERROR,
                       "RangeError", "late");
     test_expect_error("setInterval(() => {}, 1)", ISOLATE_TIMEOUT, "TimeoutError", "1000 ms");
@@ -48,8 +49,7 @@ TEST(run_lets_timers_end)
 
 TEST(run_reports_errors_with_the_users_own_lines)
 {
-    AUTO_RESULT struct isolate_result result =
-        test_run("function f() {\n  null.x\n}\nf()", NULL);
+    AUTO_RESULT struct isolate_result result = test_run("function f() {\n  null.x\n}\nf()", NULL);
     CHECK_INT(result.status, ISOLATE_ERROR);
     CHECK_CSTR(buf_cstr(&result.error_name), "TypeError");
     CHECK_CSTR(buf_cstr(&result.error_stack), "TypeError: cannot read property 'x' of null\n"
@@ -90,10 +90,11 @@ TEST(run_reports_what_is_thrown)
     test_expect_error("let x = ;", ISOLATE_ERROR, "SyntaxError", "unexpected token");
     test_expect_error("Promise.reject(new Error('nobody')); 1", ISOLATE_ERROR, "Error", "nobody");
     test_expect_error("await Promise.reject(new TypeError('t'))", ISOLATE_ERROR, "TypeError", "t");
-    test_expect_error("const e = new Error('x'); Object.defineProperty(e, 'message', {get() { throw 1 }}); throw e",
+    test_expect_error("const e = new Error('x'); Object.defineProperty(e, 'message', {get() { "
+                      "throw 1 }}); throw e",
                       ISOLATE_ERROR, "Error", "");
-    test_expect_error("const e = new Error('x'); e.name = Symbol(); throw e", ISOLATE_ERROR, "Error",
-                      "x");
+    test_expect_error("const e = new Error('x'); e.name = Symbol(); throw e", ISOLATE_ERROR,
+                      "Error", "x");
     test_expect_json("const p = Promise.reject(1); p.catch(() => {}); 5", "5");
 }
 
@@ -148,7 +149,8 @@ TEST(run_imports_files_of_the_session)
     AUTO_ISOLATE struct isolate *isolate = NULL;
     CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
     static const struct isolate_module modules[] = {
-        {STR("lib/a.js"), STR("import {b} from '../b.js'; export const a = b + 1; export default 9")},
+        {STR("lib/a.js"),
+         STR("import {b} from '../b.js'; export const a = b + 1; export default 9")},
         {STR("./b.js"), STR("export const b = 41")},
     };
     static const struct {
@@ -163,9 +165,8 @@ TEST(run_imports_files_of_the_session)
         {"import('../../etc/passwd')", "null", "leads out of the session"},
     };
     for (size_t i = 0; i < countof(cases); i++) {
-        struct isolate_call call = {.code = str_of(cases[i].code),
-                                    .modules = modules,
-                                    .module_count = countof(modules)};
+        struct isolate_call call = {
+            .code = str_of(cases[i].code), .modules = modules, .module_count = countof(modules)};
         AUTO_RESULT struct isolate_result result = test_run_in(isolate, &call, NULL);
         CHECK_CSTR(buf_cstr(&result.json), cases[i].json);
         CHECK(strstr(buf_cstr(&result.error_message), cases[i].error) != NULL);
@@ -178,7 +179,8 @@ TEST(run_grants_only_named_variables)
     struct isolate_limits limits = test_limits();
     AUTO_ISOLATE struct isolate *isolate = NULL;
     CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
-    struct isolate_call call = {.code = STR("[Object.keys(process), process.env.KEY, typeof require]"),
+    struct isolate_call call = {.code =
+                                    STR("[Object.keys(process), process.env.KEY, typeof require]"),
                                 .env_json = STR("{\"KEY\":\"v\"}")};
     AUTO_RESULT struct isolate_result result = test_run_in(isolate, &call, NULL);
     CHECK_CSTR(buf_cstr(&result.json), "[[\"env\"],\"v\",\"undefined\"]");
@@ -278,11 +280,12 @@ TEST(run_copies_bridge_arguments_once)
 
 TEST(run_bridges_survive_polluted_prototypes)
 {
-    bridge_case("Object.prototype.then = () => { throw 1 }; Array.prototype.toJSON = () => 'hacked';"
-                "Function.prototype.call = Function.prototype.apply = null;"
-                "delete Object.prototype.then; delete Array.prototype.toJSON;"
-                "await api.echo('x')",
-                "{\"ok\":[1]}", "", "echo[\"x\"] ");
+    bridge_case(
+        "Object.prototype.then = () => { throw 1 }; Array.prototype.toJSON = () => 'hacked';"
+        "Function.prototype.call = Function.prototype.apply = null;"
+        "delete Object.prototype.then; delete Array.prototype.toJSON;"
+        "await api.echo('x')",
+        "{\"ok\":[1]}", "", "echo[\"x\"] ");
     /* The engine's own JSON steps on this one: an error of the script, nothing else. */
     bridge_case("Object.defineProperty(Array.prototype, 0, {set() { throw new Error('mine') }});"
                 "await api.echo('x')",
