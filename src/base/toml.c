@@ -174,6 +174,7 @@ static int parse_pair(struct toml_parser *p, struct toml_table *table)
     struct toml_table *into = NULL;
     if (walk_dotted(p, table, &key, &into) < 0)
         return -1;
+    assert(into != NULL);
     struct str last = key.parts[key.count - 1];
     struct toml_place place = key.places[key.count - 1];
     const struct toml_entry *twin = toml_find(into, last);
@@ -322,6 +323,7 @@ static int walk_header(struct toml_parser *p, struct toml_table *table, const st
 static int open_table(struct toml_parser *p, struct toml_table *parent, const struct key *key,
                       struct toml_table **ret_table)
 {
+    assert(parent != NULL);
     size_t last = key->count - 1;
     const struct toml_entry *entry = toml_find(parent, key->parts[last]);
     struct toml_value *value = entry == NULL ? NULL : entry->value;

@@ -99,6 +99,12 @@ struct config_setting *config_setting(const struct config *config, const char *p
     return setting;
 }
 
+bool config_is_default(const struct config *config, const char *path)
+{
+    const struct config_setting *setting = config_setting(config, path);
+    return setting == NULL || setting->source == CONFIG_FROM_DEFAULT;
+}
+
 /* Values. */
 
 static const char *expected_kind(enum config_type type)
@@ -355,6 +361,7 @@ static int read_map(struct reader *r, const struct config_key *key, struct str p
         if (entry->value->kind != TOML_TABLE)
             return config_fail(r->config, r->err, entry->value->place, at,
                                "expected a table, got %s", toml_kind_name(entry->value->kind));
+        assert(item != NULL);
         *(struct str *)(void *)item = entry->key;
         struct section inner = {.in = key->opens,
                                 .header = at,
