@@ -59,6 +59,8 @@ struct erase {
     char *out;
     VEC(struct frame) stack;
     bool semi_needed;
+    bool is_simplified; /* the tree is of a simplified source */
+    bool wants_simplified;
     struct erase_fault fault;
     struct tree_visitor visitor;
 };
@@ -355,7 +357,9 @@ static void enter_token(struct erase *e, struct frame *parent, const struct tree
 {
     switch (node->kind) {
     case TREE_ABSTRACT:
-        if (is_class(parent->kind))
+        /* On a line of its own it is a name. */
+        if (is_class(parent->kind) &&
+            !text_has_newline(e->source, node->end, text_skip_trivia(e->source, node->end)))
             blank(e, node->start, node->end);
         if (parent->kind == TREE_FIELD)
             parent->flags |= ERASE_STATEMENT;
@@ -666,18 +670,37 @@ static bool would_regroup(const struct erase *e, const struct frame *frame,
            (next == BIND_NULLISH || logical == BIND_NULLISH);
 }
 
+/* The grammar reads on where the language ends a statement: after a type, `(`, `[` or a template on
+ * a new line begins the next one. */
+static bool begins_next_line(const struct erase *e, uint32_t end, uint32_t next)
+{
+    return next < e->source.len && strchr("([`", e->source.ptr[next]) != NULL &&
+           text_has_newline(e->source, end, next);
+}
+
 static void leave_assertion(struct erase *e, struct frame *frame, const struct frame *parent)
 {
-    /* The grammar ends `as A.b.C` after the second name, so the end is told by the text. */
+    /* The text tells the end of the type better: the grammar stops `as A.b.C` after the second
+     * name. */
     struct str near = str_slice(e->source, 0, (size_t)frame->type_at + NEAR_MAX);
-    frame->last = MAX(frame->last, lex_type_end(near, frame->type_at));
+    uint32_t type_end = lex_type_end(near, frame->type_at);
+    uint32_t tree_end = frame->last;
+    if (type_end != 0)
+        frame->last = type_end;
+    uint32_t next = text_skip_trivia(e->source, frame->last);
+    bool is_misread = frame->last < tree_end ||
+                      (next < frame->stmt_end && begins_next_line(e, frame->last, next));
+    if (is_misread && !e->is_simplified) {
+        e->wants_simplified = true;
+        e->visitor.is_stopped = true;
+        return;
+    }
     if (would_regroup(e, frame, parent)) {
         fail(e, frame->mark,
              "erasing this type assertion would regroup the operators around it; put it in "
              "parentheses");
         return;
     }
-    uint32_t next = text_skip_trivia(e->source, frame->last);
     bool has_semi = next < e->source.len && e->source.ptr[next] == ';';
     if (next >= frame->stmt_end && !has_semi)
         blank_with(e, frame->mark, frame->last, ';');
@@ -713,7 +736,8 @@ static struct edge edge_of(const struct frame *frame)
 static void erase_frame(struct erase *e, const struct frame *frame)
 {
     uint32_t end = frame->last;
-    if (frame->kind == TREE_FIELD)
+    bool ends_in_name = end > 0 && strchr("\"'", e->source.ptr[end - 1]) != NULL;
+    if (frame->kind == TREE_FIELD || (frame->kind == TREE_AMBIENT && ends_in_name))
         end = with_semicolon(e, end);
     if (frame->kind == TREE_IMPORT_SPECIFIER || frame->kind == TREE_EXPORT_SPECIFIER)
         end = with_comma(e, end);
@@ -792,8 +816,10 @@ struct erase *erase_free(struct erase *e)
     return NULL;
 }
 
-struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out)
+struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out, bool is_simplified)
 {
+    e->is_simplified = is_simplified;
+    e->wants_simplified = false;
     e->source = source;
     e->out = out;
     e->stack.len = 0;
@@ -801,6 +827,11 @@ struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out)
     e->fault = (struct erase_fault){0};
     e->visitor.is_stopped = false;
     return &e->visitor;
+}
+
+bool erase_wants_simplified(const struct erase *e)
+{
+    return e->wants_simplified;
 }
 
 struct erase_fault erase_fault(const struct erase *e)

@@ -120,8 +120,8 @@ static const struct {
     {"...", SIGN_DOTS},   {"===", SIGN_OTHER},  {"!==", SIGN_OTHER},  {"**=", SIGN_OTHER},
     {"&&=", SIGN_OTHER},  {"||=", SIGN_OTHER},  {"?\?=", SIGN_OTHER}, {"=>", SIGN_ARROW},
     {"&&", SIGN_LOGICAL}, {"||", SIGN_LOGICAL}, {"??", SIGN_LOGICAL}, {"==", SIGN_OTHER},
-    {"!=", SIGN_OTHER},   {"<=", SIGN_OTHER},   {"**", SIGN_OTHER},   {"++", SIGN_OTHER},
-    {"--", SIGN_OTHER},   {"+=", SIGN_OTHER},   {"-=", SIGN_OTHER},   {"*=", SIGN_OTHER},
+    {"!=", SIGN_OTHER},   {"<=", SIGN_OTHER},   {"**", SIGN_OTHER},   {"++", SIGN_STEP},
+    {"--", SIGN_STEP},    {"+=", SIGN_OTHER},   {"-=", SIGN_OTHER},   {"*=", SIGN_OTHER},
     {"/=", SIGN_OTHER},   {"%=", SIGN_OTHER},   {"&=", SIGN_OTHER},   {"|=", SIGN_OTHER},
     {"^=", SIGN_OTHER},
 };
@@ -275,10 +275,23 @@ static bool is_prefix(const struct type_reader *reader, const struct token *word
     return false;
 }
 
-/* `a.b.c<T>`, `import("x").y`, after its first word. */
-static bool take_name_rest(struct type_reader *reader, bool is_import)
+/* Words that are types by themselves: `x as number << 2` shifts. */
+static bool is_plain_type(const struct type_reader *reader, const struct token *word)
 {
-    if (is_import && !take_bracket(reader))
+    static const char *const PLAIN[] = {
+        "any",    "bigint", "boolean", "false", "never",     "null",    "number", "object",
+        "string", "symbol", "this",    "true",  "undefined", "unknown", "void",
+    };
+    for (size_t i = 0; i < countof(PLAIN); i++)
+        if (lex_is_word(reader->source, word, PLAIN[i]))
+            return true;
+    return false;
+}
+
+/* `a.b.c<T>`, `import("x").y`, after its first word. */
+static bool take_name_rest(struct type_reader *reader, const struct token *word)
+{
+    if (lex_is_word(reader->source, word, "import") && !take_bracket(reader))
         return false;
     for (;;) {
         struct token token = peek(reader);
@@ -290,7 +303,9 @@ static bool take_name_rest(struct type_reader *reader, bool is_import)
         reader->at = name.end;
     }
     struct token token = peek(reader);
-    if (lex_is_sign(&token, '<') && !token.after_newline)
+    bool is_bare = reader->at == word->end;
+    if (lex_is_sign(&token, '<') && !token.after_newline &&
+        !(is_bare && is_plain_type(reader, word)))
         return take_bracket(reader);
     return true;
 }
@@ -308,7 +323,7 @@ static enum taken take_word(struct type_reader *reader, const struct token *word
             reader->is_infer = true;
         return TAKE_OPERAND;
     }
-    if (!take_name_rest(reader, lex_is_word(reader->source, word, "import")))
+    if (!take_name_rest(reader, word))
         return TAKE_NOTHING;
     next = peek(reader);
     if (lex_is_word(reader->source, &next, "is") && !next.after_newline) {

@@ -22,6 +22,7 @@ enum token_sign { /* others are their own character */
                   SIGN_DOTS,
                   SIGN_CHAIN,   /* ?. */
                   SIGN_LOGICAL, /* && || ?? */
+                  SIGN_STEP,    /* ++ -- */
                   SIGN_OTHER,   /* an operator of several characters */
 };
 

@@ -6,12 +6,15 @@
 
 enum {
     TOKENS_MAX = 2 << 20,
-    NONE = UINT32_MAX,
+    LOOK_BACK_MAX = 64, /* so that no input makes the work grow with its square */
 };
+
+#define NONE UINT32_MAX
 
 struct entry {
     struct token token;
     uint32_t match; /* index of the other bracket, or NONE */
+    uint32_t outer; /* index of the bracket around it, or NONE */
     bool is_dead;   /* inside a type that was overwritten */
     bool is_known;  /* a parenthesis that was looked at */
 };
@@ -45,12 +48,12 @@ static bool is_one_of(struct str word, const char *const *list, size_t count)
 
 static bool word_is(const struct simplify *s, uint32_t i, const char *word)
 {
-    return lex_is_word(s->source, &s->entries.ptr[i].token, word);
+    return i < s->entries.len && lex_is_word(s->source, &s->entries.ptr[i].token, word);
 }
 
 static bool sign_is(const struct simplify *s, uint32_t i, unsigned sign)
 {
-    return lex_is_sign(&s->entries.ptr[i].token, sign);
+    return i < s->entries.len && lex_is_sign(&s->entries.ptr[i].token, sign);
 }
 
 static struct str word_of(const struct simplify *s, const struct token *token)
@@ -58,14 +61,20 @@ static struct str word_of(const struct simplify *s, const struct token *token)
     return str_slice(s->source, token->start, token->end);
 }
 
-/* Whether an operand ends with this token, so that an operator follows. */
-static bool ends_operand(const struct simplify *s, const struct token *token)
+/* Whether an operand ends with token `i`, so that an operator follows. */
+static bool ends_operand(const struct simplify *s, uint32_t i)
 {
+    /* What may stand on both sides of an operand is as the token before it. */
+    for (int k = 0; k < LOOK_BACK_MAX && i > 0; k++, i--)
+        if (!sign_is(s, i, '!') && !sign_is(s, i, SIGN_STEP))
+            break;
+    const struct token *token = &s->entries.ptr[i].token;
     switch (token->kind) {
     case TOKEN_WORD:
-        return !is_one_of(word_of(s, token), KEYWORDS, countof(KEYWORDS));
+        return (i > 0 && (sign_is(s, i - 1, '.') || sign_is(s, i - 1, SIGN_CHAIN))) ||
+               !is_one_of(word_of(s, token), KEYWORDS, countof(KEYWORDS));
     case TOKEN_SIGN:
-        return token->sign == ')' || token->sign == ']' || token->sign == '}' || token->sign == '!';
+        return token->sign == ')' || token->sign == ']' || token->sign == '}';
     case TOKEN_END:
         return false;
     default:
@@ -85,12 +94,13 @@ static bool regex_fits(const struct simplify *s)
         return before->kind == TOKEN_WORD &&
                is_one_of(word_of(s, before), CONTROL, countof(CONTROL));
     }
-    return !ends_operand(s, &last->token);
+    return !ends_operand(s, (uint32_t)s->entries.len - 1);
 }
 
 static void match_bracket(struct simplify *s, uint32_t i)
 {
     struct entry *entry = &s->entries.ptr[i];
+    entry->outer = s->open.len > 0 ? *vec_last(&s->open) : NONE;
     if (entry->token.kind != TOKEN_SIGN)
         return;
     uint16_t sign = entry->token.sign;
@@ -99,6 +109,7 @@ static void match_bracket(struct simplify *s, uint32_t i)
     } else if ((sign == ')' || sign == ']' || sign == '}') && s->open.len > 0) {
         uint32_t other = vec_pop(&s->open);
         entry->match = other;
+        entry->outer = s->entries.ptr[other].outer;
         s->entries.ptr[other].match = i;
     }
 }
@@ -157,6 +168,21 @@ static uint32_t fill(struct simplify *s, uint32_t i, uint32_t end)
     return next;
 }
 
+/* Takes [start of token `i`, end) out: blanks for the parser, and for the answer too. */
+static void take_out(struct simplify *s, uint32_t i, uint32_t end)
+{
+    uint32_t start = start_of(s, i);
+    (void)fill(s, i, end);
+    memset(s->text + start, ' ', end - start);
+    *vec_push(&s->removed) = (struct simplify_range){start, end};
+}
+
+/* A word that the grammar reserves, used as a name. */
+static void rename_word(struct simplify *s, uint32_t i)
+{
+    (void)fill(s, i, end_of(s, i));
+}
+
 /* The type after the colon (or `as`) at `i`; gives the token behind, `i` when it is no type. */
 static uint32_t fill_type(struct simplify *s, uint32_t i)
 {
@@ -189,6 +215,21 @@ static uint32_t fill_parameters_of_type(struct simplify *s, uint32_t i)
         return i;
     uint32_t end = lex_generics_end(s->source, start_of(s, i), true);
     return end != 0 ? fill_generics(s, i, end) : i;
+}
+
+/* The grammar trips over comments in odd places; nothing is lost without them. */
+static void drop_comments(struct simplify *s)
+{
+    uint32_t at = 0;
+    for (size_t i = 0; i < s->entries.len; i++) {
+        uint32_t start = s->entries.ptr[i].token.start;
+        const char *slash = start > at ? memchr(s->source.ptr + at, '/', start - at) : NULL;
+        for (uint32_t k = slash != NULL ? at : start; k < start; k++)
+            if (s->text[k] != '\n')
+                s->text[k] = ' ';
+        s->has_changed |= slash != NULL;
+        at = s->entries.ptr[i].token.end;
+    }
 }
 
 /* ---- what tokens alone can tell ---- */
@@ -233,7 +274,8 @@ static void simplify_interface(struct simplify *s, uint32_t i)
     for (;;) {
         struct token token = lex_token(s->source, at, false);
         bool is_body = lex_is_sign(&token, '{');
-        if (token.kind == TOKEN_END || lex_is_sign(&token, ';') || lex_is_sign(&token, '}'))
+        if (token.kind == TOKEN_END || lex_is_sign(&token, ';') || lex_is_sign(&token, '}') ||
+            is_late(s))
             return;
         at = is_body || lex_is_sign(&token, '<') ? lex_bracket_end(s->source, token.start)
                                                  : token.end;
@@ -294,7 +336,26 @@ static bool ends_value(const struct simplify *s, uint32_t i)
 {
     const struct token *token = &s->entries.ptr[i].token;
     bool begins = token->kind == TOKEN_WORD || lex_is_sign(token, '@') || lex_is_sign(token, '[');
-    return token->after_newline && begins && ends_operand(s, &s->entries.ptr[i - 1].token);
+    return token->after_newline && begins && ends_operand(s, i - 1);
+}
+
+/* Modifiers in an order or a place that the grammar does not know. */
+static void simplify_modifier(struct simplify *s, uint32_t i)
+{
+    const struct token *next = &s->entries.ptr[i + 1].token;
+    bool has_name = next->kind != TOKEN_SIGN || next->sign == '[';
+    bool is_name = next->kind == TOKEN_SIGN && strchr("=(;:?!}<,", (int)next->sign) != NULL &&
+                   next->sign < 256;
+    if (word_is(s, i, "accessor") && has_name && !next->after_newline)
+        memset(s->text + start_of(s, i), ' ', end_of(s, i) - start_of(s, i));
+    else if (is_name && (word_is(s, i, "abstract") || word_is(s, i, "accessor")))
+        rename_word(s, i);
+    else if (word_is(s, i, "static")) {
+        uint32_t bracket = word_is(s, i + 1, "readonly") ? i + 2 : i + 1;
+        if (sign_is(s, bracket, '[') && s->entries.ptr[bracket + 1].token.kind == TOKEN_WORD &&
+            sign_is(s, bracket + 2, ':'))
+            take_out(s, i, end_of(s, i));
+    }
 }
 
 static void simplify_members(struct simplify *s, uint32_t open)
@@ -306,6 +367,8 @@ static void simplify_members(struct simplify *s, uint32_t open)
         uint32_t next = i + 1;
         if (in_value && ends_value(s, i))
             in_value = false;
+        if (!in_value && entry->token.kind == TOKEN_WORD)
+            simplify_modifier(s, i);
         if (!in_value && (sign_is(s, i, '(') || sign_is(s, i, '<')))
             next = MAX(next, fill_signature(s, i));
         else if (!in_value && sign_is(s, i, ':'))
@@ -326,7 +389,7 @@ static void simplify_class(struct simplify *s, uint32_t i)
     if (s->entries.ptr[next].token.kind == TOKEN_WORD && !word_is(s, next, "extends") &&
         !word_is(s, next, "implements"))
         next++;
-    while (!sign_is(s, next, '{') && s->entries.ptr[next].token.kind != TOKEN_END) {
+    while (!sign_is(s, next, '{') && s->entries.ptr[next].token.kind != TOKEN_END && !is_late(s)) {
         const struct entry *entry = &s->entries.ptr[next];
         uint32_t after = next + 1;
         if (sign_is(s, next, '<'))
@@ -342,16 +405,14 @@ static void simplify_class(struct simplify *s, uint32_t i)
 }
 
 /* `export type * from "x"`: becomes `export type {} from`. */
-static void simplify_export(struct simplify *s, uint32_t i)
+static void simplify_star(struct simplify *s, uint32_t star)
 {
-    if (!word_is(s, i + 1, "type") || !sign_is(s, i + 2, '*'))
-        return;
-    uint32_t from = i + 3;
+    uint32_t from = star + 1;
     if (word_is(s, from, "as"))
         from += 2;
     if (from >= s->entries.len || !word_is(s, from, "from"))
         return;
-    uint32_t start = start_of(s, i + 2);
+    uint32_t start = start_of(s, star);
     uint32_t end = start_of(s, from);
     if (end - start < 2)
         return;
@@ -360,23 +421,121 @@ static void simplify_export(struct simplify *s, uint32_t i)
     s->has_changed = true;
 }
 
-static void simplify_assertion(struct simplify *s, uint32_t i)
+/* `type` and `as` are also names: `{ type as as }`, `{ type as }`, `{ type }`. */
+static void simplify_specifier(struct simplify *s, uint32_t i, uint32_t count)
 {
-    bool after_operand = i > 0 && ends_operand(s, &s->entries.ptr[i - 1].token);
-    if (after_operand && !s->entries.ptr[i].token.after_newline) {
-        (void)fill_type(s, i);
+    if (!word_is(s, i, "type") || count > 4)
+        return;
+    if (count == 1 || count == 3)
+        rename_word(s, i);
+    if (count == 2 || count == 4)
+        rename_word(s, i + 1);
+    if (count >= 3)
+        rename_word(s, i + count - 1);
+}
+
+static void simplify_clause(struct simplify *s, uint32_t open)
+{
+    uint32_t close = s->entries.ptr[open].match;
+    uint32_t first = open + 1;
+    for (uint32_t i = first; i <= close; i++) {
+        if (i != close && !sign_is(s, i, ','))
+            continue;
+        if (i > first)
+            simplify_specifier(s, first, i - first);
+        first = i + 1;
+    }
+    for (uint32_t i = open; i < close; i++)
+        s->entries.ptr[i].is_dead = true;
+}
+
+/* After `import` or `export`. */
+static void simplify_module_words(struct simplify *s, uint32_t i)
+{
+    uint32_t next = i + 1;
+    bool is_type = word_is(s, next, "type");
+    if (is_type && sign_is(s, next + 1, '*')) {
+        if (word_is(s, i, "export"))
+            simplify_star(s, next + 1);
         return;
     }
-    /* A variable of that name, which the grammar does not expect. */
+    if (is_type)
+        next++;
+    if (word_is(s, i, "import") && s->entries.ptr[next].token.kind == TOKEN_WORD &&
+        sign_is(s, next + 1, ','))
+        next += 2; /* a default import before the list */
+    if (sign_is(s, next, '{') && s->entries.ptr[next].match != NONE)
+        simplify_clause(s, next);
+}
+
+/* Whether an assertion stands where the grammar wants a plain target: in a pattern that is
+ * assigned to, in the head of a for loop, in a decorator. */
+static bool is_in_target(const struct simplify *s, uint32_t i)
+{
+    uint32_t k = s->entries.ptr[i].outer;
+    for (int n = 0; n < LOOK_BACK_MAX && k != NONE; n++, k = s->entries.ptr[k].outer) {
+        if (s->entries.ptr[k].match == NONE)
+            return false;
+        if (sign_is(s, k, '('))
+            return k > 0 && (sign_is(s, k - 1, '@') ||
+                             (word_is(s, k - 1, "for") && s->entries.ptr[i].outer == k));
+        if (sign_is(s, s->entries.ptr[k].match + 1, '='))
+            return true;
+    }
+    return false;
+}
+
+static void simplify_assertion(struct simplify *s, uint32_t i)
+{
+    bool after_operand = i > 0 && ends_operand(s, i - 1);
     bool is_clause = i > 0 && sign_is(s, i - 1, '*');
-    if (!is_clause)
-        (void)fill(s, i, end_of(s, i));
+    if (is_clause)
+        return;
+    if (!after_operand || s->entries.ptr[i].token.after_newline) {
+        rename_word(s, i); /* a variable of that name */
+        return;
+    }
+    uint32_t end = is_late(s) ? 0 : lex_type_end(s->source, end_of(s, i));
+    if (end == 0)
+        return;
+    if (is_in_target(s, i)) {
+        take_out(s, i, end);
+        return;
+    }
+    uint32_t next = fill(s, i + 1, end);
+    /* These begin a statement on a new line, but the grammar reads on. */
+    const struct token *after = &s->entries.ptr[next].token;
+    bool is_next =
+        lex_is_sign(after, '[') || lex_is_sign(after, '(') || after->kind == TOKEN_TEMPLATE;
+    if (is_next && after->after_newline)
+        s->text[end] = ';';
+}
+
+/* `abstract` and `interface` as plain names. */
+static void simplify_name(struct simplify *s, uint32_t i)
+{
+    const struct token *next = &s->entries.ptr[i + 1].token;
+    bool is_operator = next->kind == TOKEN_SIGN && next->sign != '[' && next->sign != '*' &&
+                       next->sign != '{' && next->sign != '@';
+    if (next->kind == TOKEN_END || next->after_newline || is_operator)
+        rename_word(s, i);
+    else if (word_is(s, i, "interface"))
+        simplify_interface(s, i);
+}
+
+static bool is_in_decorator(const struct simplify *s, uint32_t i)
+{
+    for (int n = 0; n < LOOK_BACK_MAX && i > 0; n++, i--)
+        if (s->entries.ptr[i - 1].token.kind != TOKEN_WORD && !sign_is(s, i - 1, '.'))
+            break;
+    return i > 0 &&
+           (sign_is(s, i - 1, '@') || (i > 1 && sign_is(s, i - 1, '(') && sign_is(s, i - 2, '@')));
 }
 
 /* `f<A>(x)`, `` tag<A>`x` ``, `<A>(x) =>`, `{ m<A>(x) {} }`. */
 static void simplify_angle(struct simplify *s, uint32_t i)
 {
-    bool after_operand = i > 0 && ends_operand(s, &s->entries.ptr[i - 1].token);
+    bool after_operand = i > 0 && ends_operand(s, i - 1);
     uint32_t end = after_operand ? lex_generics_end(s->source, start_of(s, i), false) : 0;
     bool is_list = end != 0;
     if (!is_list)
@@ -384,10 +543,10 @@ static void simplify_angle(struct simplify *s, uint32_t i)
     if (end == 0)
         return;
     uint32_t next = index_at(s, i, end);
-    if (is_list && s->entries.ptr[next].token.kind == TOKEN_TEMPLATE) {
-        *vec_push(&s->removed) = (struct simplify_range){start_of(s, i), end};
-        (void)fill(s, i, end);
-        memset(s->text + start_of(s, i), ' ', end - start_of(s, i));
+    bool is_gap = s->entries.ptr[next].token.kind == TOKEN_TEMPLATE ||
+                  sign_is(s, next, SIGN_CHAIN) || (!sign_is(s, next, '(') && is_in_decorator(s, i));
+    if (is_list && is_gap) {
+        take_out(s, i, end);
         return;
     }
     if (!sign_is(s, next, '(') || s->entries.ptr[next].match == NONE)
@@ -417,7 +576,7 @@ static void simplify_parenthesis(struct simplify *s, uint32_t i)
     if (end == 0)
         return;
     struct token next = lex_token(s->source, end, false);
-    bool is_method = before != NULL && ends_operand(s, before) && lex_is_sign(&next, '{');
+    bool is_method = before != NULL && ends_operand(s, i - 1) && lex_is_sign(&next, '{');
     if (lex_is_sign(&next, SIGN_ARROW) || is_method) {
         fill_parameters(s, i);
         (void)fill_type(s, after);
@@ -428,10 +587,12 @@ static const struct {
     const char *word;
     void (*simplify)(struct simplify *s, uint32_t i);
 } WORDS[] = {
-    {"interface", simplify_interface}, {"type", simplify_alias},    {"const", simplify_variable},
-    {"let", simplify_variable},        {"var", simplify_variable},  {"function", simplify_function},
-    {"class", simplify_class},         {"export", simplify_export}, {"as", simplify_assertion},
-    {"satisfies", simplify_assertion},
+    {"interface", simplify_name},      {"abstract", simplify_name},
+    {"type", simplify_alias},          {"const", simplify_variable},
+    {"let", simplify_variable},        {"var", simplify_variable},
+    {"function", simplify_function},   {"class", simplify_class},
+    {"export", simplify_module_words}, {"import", simplify_module_words},
+    {"as", simplify_assertion},        {"satisfies", simplify_assertion},
 };
 
 static void simplify_token(struct simplify *s, uint32_t i)
@@ -477,6 +638,7 @@ bool simplify_types(struct simplify *s, struct str source, char *text, int64_t d
     s->removed.len = 0;
     if (!read_tokens(s))
         return false;
+    drop_comments(s);
     /* TOKEN_END stays last, so the token after any other one exists. */
     for (uint32_t i = 0; i + 1 < s->entries.len; i++) {
         if (is_late(s))

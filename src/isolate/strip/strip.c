@@ -94,7 +94,8 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
     memcpy(text, job->source.ptr, job->source.len);
     if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns))
         return TREE_SYNTAX;
-    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
+    memcpy(job->js, job->source.ptr, job->source.len);
+    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js, true);
     enum tree_result result = tree_walk(strip->tree, job->lang, str_n(text, job->source.len),
                                         job->deadline_ns, visitor, ret_at);
     size_t count;
@@ -108,10 +109,10 @@ static int walk(struct strip *strip, const struct job *job, struct strip_place *
                 struct err *err)
 {
     uint32_t at = 0;
-    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
+    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js, false);
     enum tree_result result =
         tree_walk(strip->tree, job->lang, job->source, job->deadline_ns, visitor, &at);
-    if (result == TREE_SYNTAX)
+    if (result == TREE_SYNTAX || erase_wants_simplified(strip->erase))
         result = walk_simplified(strip, job, &at);
     switch (result) {
     case TREE_SYNTAX:
