@@ -65,11 +65,16 @@ struct erase {
     struct tree_visitor visitor;
 };
 
-static void fail(struct erase *e, uint32_t at, const char *message)
+static void fail_as(struct erase *e, enum err_code code, uint32_t at, const char *message)
 {
     if (e->fault.message == NULL)
-        e->fault = (struct erase_fault){.message = message, .at = at};
+        e->fault = (struct erase_fault){.message = message, .code = code, .at = at};
     e->visitor.is_stopped = true;
+}
+
+static void fail(struct erase *e, uint32_t at, const char *message)
+{
+    fail_as(e, ERR_UNSUPPORTED, at, message);
 }
 
 /* Blanks and puts `sign` at the first place that is not a line end. */
@@ -190,7 +195,7 @@ static struct frame *push(struct erase *e, struct frame *parent, const struct tr
     if (parent != NULL)
         frame.stmt_end = begins_statement(parent) ? node->end : parent->stmt_end;
     if (e->stack.len >= DEPTH_MAX) {
-        fail(e, node->start, "nested too deeply");
+        fail_as(e, ERR_TOO_LARGE, node->start, "nested too deeply");
         return NULL;
     }
     *vec_push(&e->stack) = frame;
@@ -342,7 +347,10 @@ static bool may_follow_arguments(const struct token *next)
 static void enter_operator(struct erase *e, struct frame *parent, const struct tree_node *node)
 {
     parent->op = (uint8_t)text_operator(e->source, node->start);
-    if (node->end - node->start != 1 || e->source.ptr[node->start] != '<')
+    uint32_t length = node->end - node->start;
+    bool is_angle = length <= 2 && e->source.ptr[node->start] == '<' &&
+                    e->source.ptr[node->end - 1] == '<'; /* `f<<T>() => T>()` begins like a shift */
+    if (!is_angle)
         return;
     struct str near = str_slice(e->source, 0, (size_t)node->start + NEAR_MAX);
     uint32_t end = lex_generics_end(near, node->start, false);
@@ -381,10 +389,8 @@ static void enter_token(struct erase *e, struct frame *parent, const struct tree
         break;
     case TREE_TYPEOF:
         if (parent->kind == TREE_IMPORT || parent->kind == TREE_IMPORT_SPECIFIER ||
-            parent->kind == TREE_EXPORT_SPECIFIER) {
-            fail(e, node->start, "unexpected 'typeof'");
-            e->fault.is_syntax = true;
-        }
+            parent->kind == TREE_EXPORT_SPECIFIER)
+            fail_as(e, ERR_INVALID, node->start, "syntax error: unexpected 'typeof'");
         break;
     case TREE_TOKEN_AS:
     case TREE_TOKEN_SATISFIES:
@@ -418,8 +424,7 @@ static void enter_token(struct erase *e, struct frame *parent, const struct tree
 static bool enter_annotation(struct erase *e, struct frame *parent, const struct tree_node *node)
 {
     if (parent->kind == TREE_PARENTHESIZED) {
-        fail(e, node->start, "unexpected ':'");
-        e->fault.is_syntax = true;
+        fail_as(e, ERR_INVALID, node->start, "syntax error: unexpected ':'");
         return false;
     }
     /* No line end may stand between the parameters and `=>`: the parenthesis moves behind it. */

@@ -2,6 +2,7 @@
 
 /* Decides what of a syntax tree is type and blanks it. */
 
+#include "base/err.h"
 #include "base/str.h"
 #include "isolate/strip/tree.h"
 
@@ -10,7 +11,7 @@ struct erase;
 /* A construct that has a meaning at run time, or code the parser was too lenient about. */
 struct erase_fault {
     const char *message; /* NULL when all went well; a static string */
-    bool is_syntax;
+    enum err_code code;  /* UNSUPPORTED, INVALID or TOO_LARGE */
     uint32_t at;
 };
 

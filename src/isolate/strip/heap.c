@@ -16,8 +16,9 @@ struct heap_chunk {
 
 /* Sits before the bytes that were handed out; `next` overlays them once they are free. */
 struct heap_block {
-    uint64_t class_index;
-    uint64_t asked;
+    uint16_t class_index;
+    uint16_t is_counted;
+    uint32_t asked;
     struct heap_block *next;
 };
 
@@ -40,10 +41,15 @@ static size_t class_of(size_t size, size_t *ret_room)
     return index;
 }
 
-static NORETURN void give_up(struct heap *heap)
+static NORETURN void leave(struct heap *heap, int why)
 {
     assert(heap->escape != NULL);
-    longjmp(*heap->escape, 1);
+    longjmp(*heap->escape, why);
+}
+
+static NORETURN void give_up(struct heap *heap)
+{
+    leave(heap, HEAP_FULL);
 }
 
 static void add_chunk(struct heap *heap, size_t need)
@@ -66,9 +72,9 @@ static void add_chunk(struct heap *heap, size_t need)
     heap->total += size;
 }
 
-void *heap_alloc(struct heap *heap, size_t size)
+static struct heap_block *take_block(struct heap *heap, size_t size)
 {
-    if (size > heap->limit)
+    if (size > heap->limit || size > UINT32_MAX)
         give_up(heap);
     size_t room;
     size_t index = class_of(size, &room);
@@ -81,9 +87,21 @@ void *heap_alloc(struct heap *heap, size_t size)
             add_chunk(heap, HEADER + room);
         block = (struct heap_block *)(void *)(heap->chunks->bytes + heap->used);
         heap->used += HEADER + room;
-        block->class_index = index;
+        block->class_index = (uint16_t)index;
     }
-    block->asked = size;
+    block->asked = (uint32_t)size;
+    block->is_counted = 0;
+    return block;
+}
+
+void *heap_alloc(struct heap *heap, size_t size)
+{
+    struct heap_block *block = take_block(heap, size);
+    if (size == heap->counted_size) {
+        block->is_counted = 1;
+        if (++heap->counted > heap->counted_max)
+            leave(heap, HEAP_COUNT);
+    }
     return (char *)block + HEADER;
 }
 
@@ -97,7 +115,7 @@ void *heap_calloc(struct heap *heap, size_t count, size_t size)
     size_t bytes;
     if (!mul_size(count, size, &bytes))
         give_up(heap);
-    void *ptr = heap_alloc(heap, bytes);
+    void *ptr = (char *)take_block(heap, bytes) + HEADER;
     memset(ptr, 0, bytes);
     return ptr;
 }
@@ -109,10 +127,10 @@ void *heap_realloc(struct heap *heap, void *ptr, size_t size)
     struct heap_block *block = block_of(ptr);
     size_t room;
     if (size <= heap->limit && class_of(size, &room) == block->class_index) {
-        block->asked = size;
+        block->asked = (uint32_t)size;
         return ptr;
     }
-    void *grown = heap_alloc(heap, size);
+    void *grown = (char *)take_block(heap, size) + HEADER;
     memcpy(grown, ptr, MIN((size_t)block->asked, size));
     heap_free(heap, ptr);
     return grown;
@@ -123,6 +141,8 @@ void heap_free(struct heap *heap, void *ptr)
     if (ptr == NULL)
         return;
     struct heap_block *block = block_of(ptr);
+    heap->counted -= block->is_counted;
+    block->is_counted = 0;
     block->next = heap->free[block->class_index];
     heap->free[block->class_index] = block;
 }
@@ -136,6 +156,7 @@ void heap_reset(struct heap *heap)
         free(chunk);
     }
     heap->used = 0;
+    heap->counted = 0;
     memset(heap->free, 0, sizeof heap->free);
 }
 

@@ -21,8 +21,14 @@ struct heap {
     size_t total;              /* bytes of all chunks */
     size_t limit;
     struct heap_block *free[HEAP_CLASSES];
-    jmp_buf *escape; /* where to go when the ceiling is reached */
+    /* Blocks of `counted_size` bytes, asked for by heap_alloc, that are alive. Past `counted_max`
+     * the heap leaves as well. */
+    size_t counted_size;
+    size_t counted, counted_max;
+    jmp_buf *escape; /* where to go when a ceiling is reached */
 };
+
+enum { HEAP_FULL = 1, HEAP_COUNT = 2 }; /* what setjmp gives */
 
 void *heap_alloc(struct heap *heap, size_t size);
 void *heap_calloc(struct heap *heap, size_t count, size_t size);

@@ -345,6 +345,17 @@ static enum taken take_parenthesis(struct type_reader *reader)
     return TAKE_OPERAND;
 }
 
+/* `<T>(x: T) =>` */
+static enum taken take_generic_function(struct type_reader *reader)
+{
+    if (!take_bracket(reader))
+        return TAKE_NOTHING;
+    struct token next = peek(reader);
+    if (!lex_is_sign(&next, '('))
+        return TAKE_NOTHING;
+    return take_parenthesis(reader) == TAKE_OPERAND ? TAKE_OPERAND : TAKE_NOTHING;
+}
+
 static enum taken take_sign(struct type_reader *reader, const struct token *token)
 {
     struct token next = lex_token(reader->source, token->end, false);
@@ -361,11 +372,8 @@ static enum taken take_sign(struct type_reader *reader, const struct token *toke
         return take_bracket(reader) ? TAKEN : TAKE_NOTHING;
     case '(':
         return take_parenthesis(reader);
-    case '<': /* parameters of a generic function type */
-        if (!take_bracket(reader))
-            return TAKE_NOTHING;
-        next = peek(reader);
-        return lex_is_sign(&next, '(') ? TAKE_OPERAND : TAKE_NOTHING;
+    case '<':
+        return take_generic_function(reader);
     default:
         return TAKE_NOTHING;
     }

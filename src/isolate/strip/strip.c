@@ -1,5 +1,8 @@
 #include "isolate/strip/strip.h"
 
+#include <pthread.h>
+#include <sys/resource.h>
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -8,7 +11,16 @@
 #include "isolate/strip/text.h"
 #include "isolate/strip/tree.h"
 
+enum {
+    /* The library compares two readings of the source by recursion, up to 190 bytes of stack for
+     * each byte of source. */
+    STACK_PER_BYTE = 200,
+    STACK_KEPT = 512 << 10, /* for everything else */
+    STACK_WANTED = STRIP_SOURCE_MAX * STACK_PER_BYTE + STACK_KEPT,
+};
+
 struct strip {
+    const char *stack_low; /* where this thread's stack ends */
     struct tree *tree;
     struct erase *erase;
     struct simplify *simplify;
@@ -16,9 +28,36 @@ struct strip {
     int64_t timeout_ns;
 };
 
+static const char *find_stack_low(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < STACK_WANTED) {
+        limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)STACK_WANTED);
+        (void)setrlimit(RLIMIT_STACK, &limit); /* else smaller sources only */
+    }
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return NULL;
+    int failed = pthread_attr_getstack(&attr, &low, &size);
+    (void)pthread_attr_destroy(&attr);
+    return failed ? NULL : low;
+}
+
+static size_t source_max(const struct strip *strip)
+{
+    const char *here = __builtin_frame_address(0);
+    if (strip->stack_low == NULL || here < strip->stack_low + STACK_KEPT)
+        return 0;
+    size_t left = (size_t)(here - strip->stack_low) - STACK_KEPT;
+    return MIN(left / STACK_PER_BYTE, (size_t)STRIP_SOURCE_MAX);
+}
+
 struct strip *strip_new(struct strip_limits limits)
 {
     struct strip *strip = mem_alloc(sizeof *strip);
+    strip->stack_low = find_stack_low();
     strip->tree = tree_new(limits.heap_bytes > 0 ? limits.heap_bytes : STRIP_HEAP_DEFAULT);
     strip->erase = erase_new();
     strip->simplify = simplify_new();
@@ -62,11 +101,13 @@ static int fail_syntax(struct str source, uint32_t at, struct strip_place *ret_p
     return fail_at(source, at, ERR_INVALID, what, ret_place, err);
 }
 
-static int check_source(struct str source, struct strip_place *ret_place, struct err *err)
+static int check_source(const struct strip *strip, struct str source, struct strip_place *ret_place,
+                        struct err *err)
 {
-    if (source.len > STRIP_SOURCE_MAX)
-        return err_set(err, ERR_TOO_LARGE, "source of %zu bytes is larger than %d", source.len,
-                       STRIP_SOURCE_MAX);
+    size_t max = source_max(strip);
+    if (source.len > max)
+        return err_set(err, ERR_TOO_LARGE, "source of %zu bytes is larger than %zu", source.len,
+                       max);
     size_t nul = str_find_char(source, '\0');
     if (nul < source.len)
         return fail_at(source, (uint32_t)nul, ERR_INVALID, "NUL byte in the source", ret_place,
@@ -93,7 +134,7 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
         return TREE_SYNTAX;
     memcpy(text, job->source.ptr, job->source.len);
     if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns))
-        return TREE_SYNTAX;
+        return clock_now_ns() > job->deadline_ns ? TREE_TIMEOUT : TREE_SYNTAX;
     memcpy(job->js, job->source.ptr, job->source.len);
     struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js, true);
     enum tree_result result = tree_walk(strip->tree, job->lang, str_n(text, job->source.len),
@@ -119,6 +160,8 @@ static int walk(struct strip *strip, const struct job *job, struct strip_place *
         return fail_syntax(job->source, at, ret_place, err);
     case TREE_NO_MEMORY:
         return err_set(err, ERR_TOO_LARGE, "parsing needs more memory than allowed");
+    case TREE_TOO_DEEP:
+        return err_set(err, ERR_TOO_LARGE, "source is nested too deeply to be parsed");
     case TREE_TIMEOUT:
         return err_set(err, ERR_TIMEOUT, "parsing took more than %lld ms",
                        (long long)(strip->timeout_ns / 1000000));
@@ -128,8 +171,7 @@ static int walk(struct strip *strip, const struct job *job, struct strip_place *
     struct erase_fault fault = erase_fault(strip->erase);
     if (fault.message == NULL)
         return 0;
-    enum err_code code = fault.is_syntax ? ERR_INVALID : ERR_UNSUPPORTED;
-    return fail_at(job->source, fault.at, code, fault.message, ret_place, err);
+    return fail_at(job->source, fault.at, fault.code, fault.message, ret_place, err);
 }
 
 int strip_run(struct strip *strip, enum strip_lang lang, struct str source, struct buf *out,
@@ -137,7 +179,7 @@ int strip_run(struct strip *strip, enum strip_lang lang, struct str source, stru
 {
     if (ret_place != NULL)
         *ret_place = (struct strip_place){0};
-    if (check_source(source, ret_place, err) < 0)
+    if (check_source(strip, source, ret_place, err) < 0)
         return -1;
     if (source.len == 0)
         return 0;

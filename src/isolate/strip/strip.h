@@ -9,8 +9,10 @@
  * refused with its name and place. Decorators and JSX stay as they are.
  *
  * The source is hostile until proven otherwise. Parsing happens in a heap with a ceiling and under
- * a deadline; nothing here recurses on the shape of the source. One `struct strip` serves one
- * thread at a time and is meant to be kept: its memory stays warm from one call to the next. */
+ * a deadline. The parser library recurses in places, so the size of a source is also bounded by
+ * the stack at hand: strip_new raises the soft limit of the main thread's stack (it only grows when
+ * used) and must run before the process is locked. A `struct strip` belongs to the thread that
+ * made it and is meant to be kept: its memory stays warm from one call to the next. */
 
 #include "base/str.h"
 
@@ -19,7 +21,7 @@ struct err;
 struct strip; /* the grammars and the memory to parse in */
 
 enum {
-    STRIP_SOURCE_MAX = 4 << 20,
+    STRIP_SOURCE_MAX = 512 << 10, /* less where the stack is small: 40 KB with 8 MB */
     STRIP_HEAP_DEFAULT = 256 << 20,
     STRIP_TIMEOUT_DEFAULT_MS = 2000,
 };

@@ -9,7 +9,14 @@
 const TSLanguage *tree_sitter_typescript(void);
 const TSLanguage *tree_sitter_tsx(void);
 
-enum { LANGS = 2, CLOCK_EVERY = 256 };
+enum {
+    LANGS = 2,
+    CLOCK_EVERY = 256,
+    /* Symbols that may wait on the parser's stack. Merging two readings of the source recurses on
+     * it, some 250 bytes a step; this keeps it below 4 MB of a thread's stack. */
+    OPEN_MAX = 12000,
+    PROBE_DEPTH = 400,
+};
 
 struct tree {
     struct heap heap;
@@ -79,6 +86,26 @@ static enum tree_kind kind_of_symbol(const TSLanguage *lang, TSSymbol symbol)
     return TREE_OTHER;
 }
 
+/* One node of the parser's stack is one allocation, so counting these bounds its depth; their size
+ * is the library's secret. It is found out with a source that is nothing but depth: the smallest
+ * size that as many blocks have as there are open brackets. */
+static void find_node_size(struct tree *tree)
+{
+    enum { SIZE_MIN = 192, SIZE_MAX_TRIED = 1024 };
+    char source[PROBE_DEPTH];
+    struct tree_visitor visitor = {.is_stopped = true};
+    uint32_t at;
+    memset(source, '(', sizeof source);
+    tree->heap.counted_max = PROBE_DEPTH / 2;
+    enum tree_result result = TREE_DONE;
+    for (size_t size = SIZE_MIN; size <= SIZE_MAX_TRIED && result != TREE_TOO_DEEP; size += 4) {
+        tree->heap.counted_size = size;
+        result = tree_walk(tree, STRIP_TS, str_n(source, sizeof source), INT64_MAX, &visitor, &at);
+    }
+    assert(result == TREE_TOO_DEEP);
+    tree->heap.counted_max = OPEN_MAX;
+}
+
 struct tree *tree_new(size_t heap_bytes)
 {
     struct tree *tree = mem_alloc(sizeof *tree);
@@ -91,6 +118,7 @@ struct tree *tree_new(size_t heap_bytes)
             tree->kinds[i][s] = (uint8_t)kind_of_symbol(lang, (TSSymbol)s);
     }
     ts_set_allocator(hook_malloc, hook_calloc, hook_realloc, hook_free);
+    find_node_size(tree);
     return tree;
 }
 
@@ -235,10 +263,11 @@ enum tree_result tree_walk(struct tree *tree, enum strip_lang lang, struct str s
     heap_reset(&tree->heap);
     tree->heap.escape = &walk->escape;
     current = &tree->heap;
-    if (setjmp(walk->escape) == 0)
+    int why = setjmp(walk->escape);
+    if (why == 0)
         parse_and_visit(walk);
     else
-        walk->result = TREE_NO_MEMORY;
+        walk->result = why == HEAP_COUNT ? TREE_TOO_DEEP : TREE_NO_MEMORY;
     current = NULL;
     tree->heap.escape = NULL;
     enum tree_result result = walk->result;

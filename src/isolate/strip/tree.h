@@ -124,6 +124,7 @@ enum tree_result {
     TREE_DONE,
     TREE_SYNTAX,    /* `ret_at` is the first token that fits nowhere */
     TREE_NO_MEMORY, /* the heap's ceiling */
+    TREE_TOO_DEEP,  /* more open constructs than the parser's own recursion bears */
     TREE_TIMEOUT,
 };
 
