@@ -4,9 +4,11 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/id.h"
 #include "isolate/internal.h"
 #include "isolate/layout.h"
+#include "isolate/strip/strip.h"
 
 enum host_op {
     HOST_LOG = 1,     /* (stream, indent, args): a console call */
@@ -183,6 +185,13 @@ static bool join_path(struct arena *arena, struct str base, struct str specifier
     return true;
 }
 
+static bool is_typescript(struct str path, enum strip_lang *ret_lang)
+{
+    *ret_lang = str_ends(path, STR(".tsx")) ? STRIP_TSX : STRIP_TS;
+    return *ret_lang == STRIP_TSX || str_ends(path, STR(".ts")) || str_ends(path, STR(".mts")) ||
+           str_ends(path, STR(".cts"));
+}
+
 static const struct isolate_module *find_module(const struct isolate_call *call, struct str path)
 {
     for (size_t i = 0; call != NULL && i < call->module_count; i++) {
@@ -226,7 +235,18 @@ static bool on_load(UNUSED struct vm *vm, void *user, struct str name, struct st
         *ret = arena_printf(&isolate->arena, "cannot find module '%.*s'", STR_ARG(name));
         return false;
     }
-    *ret = module->source;
+    enum strip_lang lang;
+    if (!is_typescript(name, &lang)) {
+        *ret = module->source;
+        return true;
+    }
+    struct err err = {0};
+    buf_clear(&isolate->code); /* the main code is in the engine by now */
+    if (strip_run(isolate->engine->strip, lang, module->source, &isolate->code, NULL, &err) < 0) {
+        *ret = arena_printf(&isolate->arena, "%.*s: %s", STR_ARG(name), err.msg);
+        return false;
+    }
+    *ret = buf_str(&isolate->code);
     return true;
 }
 

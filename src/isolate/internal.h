@@ -25,6 +25,7 @@ struct isolate_engine {
     struct entries entries;
     struct chunk chunks[CHUNKS_MAX];
     size_t chunk_count;
+    struct strip *strip;           /* TypeScript to JavaScript */
     struct vm *spares[SPARES_MAX]; /* instances that wait for their next isolate */
     size_t spare_count;
     char version[48];
@@ -36,6 +37,7 @@ struct isolate {
     struct isolate_limits limits;
     struct arena arena; /* texts of the moment; emptied when `busy` falls to zero */
     int busy;           /* our own code holds texts: calls from scripts must not empty the arena */
+    struct buf code;    /* of the current run, without types; modules in turn */
     const struct isolate_call *call;
     const struct isolate_host *host;
     struct isolate_result *result;

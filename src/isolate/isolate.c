@@ -6,9 +6,11 @@
 #include "base/err.h"
 #include "isolate/embed.h"
 #include "isolate/internal.h"
+#include "isolate/strip/strip.h"
 
-#define OWN_FILE "<sandglass>" /* of the bootstrap, so that its frames can be taken out of stacks  \
-                                */
+#define OWN_FILE                                                                                   \
+    "<sandglass>" /* of the bootstrap, so that its frames can be taken out of stacks               \
+                   */
 
 const char *isolate_status_name(enum isolate_status status)
 {
@@ -114,6 +116,7 @@ int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_e
                        struct err *err)
 {
     AUTO_ENGINE struct isolate_engine *engine = mem_alloc(sizeof *engine);
+    engine->strip = strip_new((struct strip_limits){0});
     AUTO_VM struct vm *vm = NULL;
     AUTO_ARENA struct arena arena = {0};
     if (vm_new(&vm, err) < 0)
@@ -144,6 +147,7 @@ struct isolate_engine *isolate_engine_free(struct isolate_engine *engine)
     for (size_t i = 0; i < engine->chunk_count; i++)
         buf_done(&engine->chunks[i].bytecode);
     (void)vm_image_free(engine->template);
+    (void)strip_free(engine->strip);
     free(engine);
     return NULL;
 }
@@ -214,6 +218,7 @@ struct isolate *isolate_free(struct isolate *isolate)
     vm_set_arena(isolate->vm, NULL);
     engine_give_vm(isolate->engine, isolate->vm);
     arena_done(&isolate->arena);
+    buf_done(&isolate->code);
     free(isolate);
     return NULL;
 }

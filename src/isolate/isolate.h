@@ -18,6 +18,8 @@ struct err;
 struct isolate;
 struct isolate_engine;
 
+enum isolate_lang { ISOLATE_JS, ISOLATE_TS, ISOLATE_TSX };
+
 enum isolate_stream { ISOLATE_STDOUT, ISOLATE_STDERR };
 
 enum isolate_status {
@@ -29,7 +31,8 @@ enum isolate_status {
 };
 const char *isolate_status_name(enum isolate_status status);
 
-/* A file that scripts may import, by its path: "./lib/util.js" finds "lib/util.js". */
+/* A file that scripts may import, by its path: "./lib/util.js" finds "lib/util.js". TypeScript by
+ * its ending: .ts, .mts, .cts, .tsx. */
 struct isolate_module {
     struct str path, source;
 };
@@ -49,9 +52,10 @@ struct isolate_host {
 
 struct isolate_call {
     struct str code;
-    const char *file; /* for stacks; "script.js" when NULL */
-    bool is_session;  /* return once the value is there, leave timers for later runs */
-    bool wants_text;  /* fill result.text, the value as the console would show it */
+    enum isolate_lang lang; /* types are blanked in place: lines and columns stay */
+    const char *file;       /* for stacks; "script.js" when NULL */
+    bool is_session;        /* return once the value is there, leave timers for later runs */
+    bool wants_text;        /* fill result.text, the value as the console would show it */
     const struct isolate_module *modules;
     size_t module_count;
     struct str env_json; /* an object for process.env; empty for none */

@@ -12,6 +12,7 @@
 #include "isolate/internal.h"
 #include "isolate/layout.h"
 #include "isolate/result.h"
+#include "isolate/strip/strip.h"
 
 enum {
     HARD_AFTER_MS = 100, /* past the deadline: what does not listen is trapped */
@@ -425,17 +426,41 @@ static int check_call(const struct isolate *isolate, const struct isolate_call *
     return 0;
 }
 
-int isolate_run(struct isolate *isolate, const struct isolate_call *call,
+/* False when the types cannot be taken out: the result says where and why. */
+static bool take_types_out(struct isolate *isolate, struct isolate_call *call,
+                           struct isolate_result *result)
+{
+    struct err err = {0};
+    if (call->lang == ISOLATE_JS)
+        return true;
+    buf_clear(&isolate->code);
+    if (strip_run(isolate->engine->strip, call->lang == ISOLATE_TSX ? STRIP_TSX : STRIP_TS,
+                  call->code, &isolate->code, NULL, &err) < 0) {
+        set_error(result, ISOLATE_ERROR, "SyntaxError", err.msg);
+        return false;
+    }
+    call->code = buf_str(&isolate->code);
+    if (call->file == NULL)
+        call->file = call->lang == ISOLATE_TSX ? "script.tsx" : "script.ts";
+    return true;
+}
+
+int isolate_run(struct isolate *isolate, const struct isolate_call *given,
                 const struct isolate_host *host, struct isolate_result *ret_result, struct err *err)
 {
+    struct isolate_call plain = *given, *call = &plain;
     if (check_call(isolate, call, err) < 0)
         return -1;
     int64_t start = clock_now_ns();
+    isolate_result_done(ret_result);
+    if (!take_types_out(isolate, call, ret_result)) {
+        ret_result->runtime_ns = clock_now_ns() - start;
+        return 0;
+    }
     struct run run = {.isolate = isolate,
                       .result = ret_result,
                       .value = vm_undefined(),
                       .soft_ns = start + isolate->limits.timeout_ms * 1000000};
-    isolate_result_done(ret_result);
     isolate->call = call;
     isolate->host = host;
     isolate->result = ret_result;

@@ -129,6 +129,7 @@ enum { CALL_SESSION = 1, CALL_TEXT = 2 };
 void wire_put_call(struct buf *out, const struct isolate_call *call)
 {
     wire_put_u32(out, (call->is_session ? CALL_SESSION : 0u) | (call->wants_text ? CALL_TEXT : 0u));
+    wire_put_u32(out, (uint32_t)call->lang);
     wire_put_str(out, call->code);
     wire_put_str(out, str_of(call->file));
     wire_put_str(out, call->env_json);
@@ -143,17 +144,18 @@ bool wire_get_call(struct str *body, struct isolate_call *ret_call, struct isola
                    char *file_room, size_t file_size)
 {
     struct isolate_call call = {.modules = modules};
-    uint32_t flags = 0, count = 0;
+    uint32_t flags = 0, lang = 0, count = 0;
     struct str file = {0};
     struct err err = {0};
-    if (!wire_get_u32(body, &flags) || !wire_get_str(body, &call.code) ||
-        !wire_get_str(body, &file) || !wire_get_str(body, &call.env_json) ||
-        !wire_get_u32(body, &count) || count > WIRE_MODULES_MAX ||
-        str_to_cstr(file, file_room, file_size, &err) < 0)
+    if (!wire_get_u32(body, &flags) || !wire_get_u32(body, &lang) || lang > ISOLATE_TSX ||
+        !wire_get_str(body, &call.code) || !wire_get_str(body, &file) ||
+        !wire_get_str(body, &call.env_json) || !wire_get_u32(body, &count) ||
+        count > WIRE_MODULES_MAX || str_to_cstr(file, file_room, file_size, &err) < 0)
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (!wire_get_str(body, &modules[i].path) || !wire_get_str(body, &modules[i].source))
             return false;
+    call.lang = (enum isolate_lang)lang;
     call.is_session = (flags & CALL_SESSION) != 0;
     call.wants_text = (flags & CALL_TEXT) != 0;
     call.file = file.len > 0 ? file_room : NULL;

@@ -295,3 +295,46 @@ TEST(run_bridges_survive_polluted_prototypes)
                 "globalThis.kept = api.echo(5); 1",
                 "1", "", "echo[5] ");
 }
+
+/* --- TypeScript --- */
+
+static struct isolate_result run_ts(const char *code)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    static const struct isolate_module modules[] = {
+        {STR("types.ts"), STR("export interface A { x: number }\nexport const a: A = {x: 3}")},
+        {STR("bad.ts"), STR("export enum E { A }")},
+    };
+    struct isolate_call call = {.code = str_of(code),
+                                .lang = ISOLATE_TS,
+                                .modules = modules,
+                                .module_count = countof(modules)};
+    return test_run_in(isolate, &call, NULL);
+}
+
+TEST(run_takes_typescript)
+{
+    AUTO_RESULT struct isolate_result value =
+        run_ts("interface P<T> { v: T }\nconst p: P<number> = {v: 2};\n(p.v as number) * 2");
+    CHECK_CSTR(buf_cstr(&value.json), "4");
+    AUTO_RESULT struct isolate_result module =
+        run_ts("import {a, type A} from './types.ts'; const b: A = a; export default b.x");
+    CHECK_CSTR(buf_cstr(&module.json), "3");
+}
+
+TEST(run_typescript_errors_have_the_authors_lines)
+{
+    AUTO_RESULT struct isolate_result thrown =
+        run_ts("type T = {\n  a: string\n}\nconst f = (x: T): number => { throw new Error('x') "
+               "};\nf({a: ''})");
+    CHECK(strstr(buf_cstr(&thrown.error_stack), "script.ts:4:") != NULL);
+    AUTO_RESULT struct isolate_result refused = run_ts("const a = 1;\nenum E { A }");
+    CHECK_INT(refused.status, ISOLATE_ERROR);
+    CHECK(strstr(buf_cstr(&refused.error_message), "line 2") != NULL);
+    CHECK(strstr(buf_cstr(&refused.error_message), "enum") != NULL);
+    AUTO_RESULT struct isolate_result module = run_ts("await import('./bad.ts')");
+    CHECK(strstr(buf_cstr(&module.error_message), "bad.ts: line 1") != NULL);
+}
