@@ -32,6 +32,14 @@ struct worker {
 
 /* --- Life --- */
 
+/* Keys and tokens like to live in the environment; a fork would carry them along. */
+static void forget_environment(void)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        explicit_bzero(*entry, strlen(*entry));
+    environ = NULL;
+}
+
 /* The child keeps nothing of its parent but the socket. */
 NORETURN static void become_worker(int fd, const struct worker_options *options)
 {
@@ -47,6 +55,7 @@ NORETURN static void become_worker(int fd, const struct worker_options *options)
         _exit(1);
     (void)syscall(SYS_close_range, 0, WORKER_FD - 1, 0);
     (void)syscall(SYS_close_range, WORKER_FD + 1, ~0u, 0);
+    forget_environment();
     worker_serve(WORKER_FD, options);
 }
 
