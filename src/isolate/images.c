@@ -7,7 +7,10 @@
 #include "base/err.h"
 #include "isolate/internal.h"
 
-enum { LEVEL = 1, IMAGE_BYTES_MAX = 1200 << 20 };
+enum {
+    LEVEL = -3, /* speed first: heaps hold much that repeats anyway */
+    IMAGE_BYTES_MAX = 1200 << 20
+};
 #define ABANDONED "the call was under way when the isolate was copied: make it again"
 
 struct isolate_checkpoint {
@@ -22,12 +25,9 @@ static void abandon(struct vm *vm, void *arg)
     vm_drop(vm, reason);
 }
 
-/* The state of `image` becomes that of the isolate. */
-static int adopt(struct isolate *isolate, const struct vm_image *image, struct err *err)
+/* After the memory was replaced by a copy. */
+static int settle_in(struct isolate *isolate, struct err *err)
 {
-    struct vm_limits limits = host_vm_limits(&isolate->limits);
-    if (vm_load(isolate->vm, image, &limits, err) < 0)
-        return -1;
     isolate->pending_count = isolate->rejection_count = 0;
     isolate->is_gone = false;
     int64_t now = clock_now_ns();
@@ -37,22 +37,31 @@ static int adopt(struct isolate *isolate, const struct vm_image *image, struct e
     return 0;
 }
 
-static int save(struct isolate *isolate, struct vm_image **ret_image, struct err *err)
+/* The state of `image` becomes that of the isolate. */
+static int adopt(struct isolate *isolate, const struct vm_image *image, struct err *err)
+{
+    struct vm_limits limits = host_vm_limits(&isolate->limits);
+    if (vm_load(isolate->vm, image, &limits, err) < 0)
+        return -1;
+    return settle_in(isolate, err);
+}
+
+static int check_rest(const struct isolate *isolate, struct err *err)
 {
     if (isolate->is_gone)
         return err_set(err, ERR_GONE, "the isolate has ended: nothing is left to copy");
     if (isolate->result != NULL)
         return err_set(err, ERR_BUSY, "the isolate is running: copy it when it is done");
-    return vm_save(isolate->vm, ret_image, err);
+    return 0;
 }
 
-int isolate_pause(struct isolate *isolate, struct buf *out, struct err *err)
+static int save(struct isolate *isolate, struct vm_image **ret_image, struct err *err)
 {
-    AUTO_VM_IMAGE struct vm_image *image = NULL;
-    if (save(isolate, &image, err) < 0)
-        return -1;
-    AUTO_BUF struct buf plain = buf_with_limit(IMAGE_BYTES_MAX);
-    vm_image_encode(image, &plain);
+    return check_rest(isolate, err) < 0 ? -1 : vm_save(isolate->vm, ret_image, err);
+}
+
+static int compress(struct str plain, struct buf *out, struct err *err)
+{
     char *space = NULL;
     size_t bound = ZSTD_compressBound(plain.len);
     if (buf_reserve(out, bound, &space, err) < 0)
@@ -62,6 +71,18 @@ int isolate_pause(struct isolate *isolate, struct buf *out, struct err *err)
         return err_set(err, ERR_INTERNAL, "compress an image: %s", ZSTD_getErrorName(size));
     buf_commit(out, size);
     return 0;
+}
+
+int isolate_pause(struct isolate *isolate, enum isolate_pack pack, struct buf *out, struct err *err)
+{
+    if (check_rest(isolate, err) < 0)
+        return -1;
+    if (pack == ISOLATE_PACK_FAST)
+        return vm_save_bytes(isolate->vm, out, err);
+    AUTO_BUF struct buf plain = buf_with_limit(IMAGE_BYTES_MAX);
+    if (vm_save_bytes(isolate->vm, &plain, err) < 0)
+        return -1;
+    return compress(buf_str(&plain), out, err);
 }
 
 static int decompress(struct str bytes, struct buf *out, struct err *err)
@@ -98,7 +119,15 @@ int isolate_resume(struct isolate_engine *engine, struct str bytes,
 {
     AUTO_BUF struct buf plain = buf_with_limit(IMAGE_BYTES_MAX);
     AUTO_VM_IMAGE struct vm_image *image = NULL;
-    if (decompress(bytes, &plain, err) < 0 || vm_image_decode(buf_str(&plain), &image, err) < 0 ||
+    uint32_t magic = 0;
+    if (bytes.len >= sizeof magic)
+        memcpy(&magic, bytes.ptr, sizeof magic);
+    if (magic == ZSTD_MAGICNUMBER) {
+        if (decompress(bytes, &plain, err) < 0)
+            return err_wrap(err, "resume an isolate");
+        bytes = buf_str(&plain);
+    }
+    if (vm_image_decode(bytes, &image, err) < 0 ||
         copy_of(engine, image, limits, ret_isolate, err) < 0)
         return err_wrap(err, "resume an isolate");
     return 0;
@@ -106,10 +135,14 @@ int isolate_resume(struct isolate_engine *engine, struct str bytes,
 
 int isolate_fork(struct isolate *isolate, struct isolate **ret_copy, struct err *err)
 {
-    AUTO_VM_IMAGE struct vm_image *image = NULL;
-    if (save(isolate, &image, err) < 0 ||
-        copy_of(isolate->engine, image, &isolate->limits, ret_copy, err) < 0)
+    AUTO_ISOLATE struct isolate *copy = NULL;
+    struct vm_limits limits = host_vm_limits(&isolate->limits);
+    if (check_rest(isolate, err) < 0 ||
+        isolate_bare(isolate->engine, &isolate->limits, &copy, err) < 0 ||
+        vm_copy(copy->vm, isolate->vm, &limits, err) < 0 || settle_in(copy, err) < 0)
         return err_wrap(err, "fork an isolate");
+    *ret_copy = copy;
+    copy = NULL;
     return 0;
 }
 

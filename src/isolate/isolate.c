@@ -37,16 +37,8 @@ struct boot {
     struct isolate_engine *engine;
     const char *const *bridges;
     const char *failed; /* the piece that did not work */
-    struct arena *arena;
+    struct buf core;    /* bytecode of what goes into the template */
 };
-
-static vm_value run_piece(struct vm *vm, const struct embed_file *file)
-{
-    AUTO_BUF struct buf bytecode = {0};
-    if (!vm_compile(vm, file->bytes, OWN_FILE, &bytecode))
-        return vm_throw(vm, vm_undefined());
-    return vm_eval_bytecode(vm, buf_str(&bytecode));
-}
 
 static bool learn_entries(struct vm *vm, vm_value object, struct entries *entries)
 {
@@ -80,36 +72,66 @@ static bool set_bridges(struct vm *vm, const struct boot *boot)
     return vm_kind_of(done) != VM_EXCEPTION;
 }
 
-static void boot_template(struct vm *vm, void *arg)
+/* Compiling leaves litter in the heap, so it is done before the template begins. */
+static void compile_pieces(struct vm *vm, void *arg)
 {
     struct boot *boot = arg;
     struct isolate_engine *engine = boot->engine;
     (void)snprintf(engine->version, sizeof engine->version, "quickjs-ng %s", vm_engine_version(vm));
-    boot->failed = "core";
     for (const struct embed_file *file = isolate_bootstrap; file->name != NULL; file++) {
+        struct buf *out = &boot->core;
         if (strcmp(file->name, "core") != 0) {
+            assert(engine->chunk_count < CHUNKS_MAX);
             struct chunk *chunk = &engine->chunks[engine->chunk_count++];
-            assert(engine->chunk_count <= CHUNKS_MAX);
-            chunk->name = boot->failed = file->name;
-            if (!vm_compile(vm, file->bytes, OWN_FILE, &chunk->bytecode))
-                return;
-            continue;
+            chunk->name = file->name;
+            out = &chunk->bytecode;
         }
-        vm_value make = run_piece(vm, file), host = vm_host_function(vm);
-        if (vm_kind_of(make) == VM_EXCEPTION)
+        boot->failed = file->name;
+        if (!vm_compile(vm, file->bytes, OWN_FILE, out))
             return;
-        vm_value entries = vm_call(vm, make, vm_undefined(), &host, 1);
-        if (vm_kind_of(entries) != VM_OBJECT || !learn_entries(vm, entries, &engine->entries) ||
-            !set_bridges(vm, boot))
-            return;
-        vm_drop(vm, make);
-        vm_drop(vm, host);
-        vm_drop(vm, entries);
     }
+    boot->failed = NULL;
+}
+
+static void boot_template(struct vm *vm, void *arg)
+{
+    struct boot *boot = arg;
+    boot->failed = "core";
+    vm_value make = vm_eval_bytecode(vm, buf_str(&boot->core)), host = vm_host_function(vm);
+    if (vm_kind_of(make) == VM_EXCEPTION)
+        return;
+    vm_value entries = vm_call(vm, make, vm_undefined(), &host, 1);
+    if (vm_kind_of(entries) != VM_OBJECT || !learn_entries(vm, entries, &boot->engine->entries) ||
+        !set_bridges(vm, boot))
+        return;
+    vm_drop(vm, make);
+    vm_drop(vm, host);
+    vm_drop(vm, entries);
     struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
     struct vm_limits vm_limits = host_vm_limits(&limits);
     vm_apply_limits(vm, &vm_limits);
     boot->failed = NULL;
+}
+
+static int boot_step(struct vm *vm, void (*step)(struct vm *, void *), struct boot *boot,
+                     struct err *err)
+{
+    enum rt_trap trap = vm_try(vm, 0, 0, step, boot);
+    if (trap == RT_OK && boot->failed == NULL)
+        return 0;
+    return err_set(err, ERR_INTERNAL, "evaluate the bootstrap '%s': %s",
+                   boot->failed != NULL ? boot->failed : "", rt_trap_text(trap));
+}
+
+static int make_template(struct vm *vm, struct boot *boot, struct err *err)
+{
+    AUTO_VM_IMAGE struct vm_image *empty = NULL;
+    const struct vm_limits limits = {.memory_bytes = VM_MEMORY_MAX, .stack_bytes = VM_STACK_MAX};
+    if (vm_boot(vm, err) < 0 || vm_save(vm, &empty, err) < 0 ||
+        boot_step(vm, compile_pieces, boot, err) < 0 || vm_load(vm, empty, &limits, err) < 0 ||
+        boot_step(vm, boot_template, boot, err) < 0)
+        return -1;
+    return vm_save(vm, &boot->engine->template, err);
 }
 
 int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_engine,
@@ -122,14 +144,11 @@ int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_e
     if (vm_new(&vm, err) < 0)
         return -1;
     vm_set_arena(vm, &arena);
-    if (vm_boot(vm, err) < 0)
-        return -1;
-    struct boot boot = {.engine = engine, .bridges = bridges, .arena = &arena};
-    enum rt_trap trap = vm_try(vm, 0, 0, boot_template, &boot);
-    if (trap != RT_OK || boot.failed != NULL)
-        return err_set(err, ERR_INTERNAL, "evaluate the bootstrap '%s': %s", boot.failed,
-                       trap != RT_OK ? rt_trap_text(trap) : "it threw");
-    if (vm_save(vm, &engine->template, err) < 0)
+    struct boot boot = {.engine = engine, .bridges = bridges};
+    int made = make_template(vm, &boot, err);
+    buf_done(&boot.core);
+    vm_set_arena(vm, NULL);
+    if (made < 0)
         return -1;
     engine->spares[engine->spare_count++] = vm;
     vm = NULL;

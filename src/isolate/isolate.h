@@ -98,9 +98,13 @@ int isolate_run(struct isolate *isolate, const struct isolate_call *call,
  * after `bridge`. Unknown ids are ignored. */
 void isolate_settle(struct isolate *isolate, uint32_t id, bool ok, struct str json);
 
-/* The bytes of an isolate at rest, compressed. In a copy, bridge calls under way are rejected with
- * an Error; timers keep their dates. */
-int isolate_pause(struct isolate *isolate, struct buf *out, struct err *err) MUST_USE;
+/* Plain for memory (a copy's time), compressed by zstd for disks and networks. */
+enum isolate_pack { ISOLATE_PACK_FAST, ISOLATE_PACK_SMALL };
+
+/* The bytes of an isolate at rest, appended to `out`. In a copy, bridge calls under way are
+ * rejected with an Error; timers keep their dates. */
+int isolate_pause(struct isolate *isolate, enum isolate_pack pack, struct buf *out,
+                  struct err *err) MUST_USE;
 int isolate_resume(struct isolate_engine *engine, struct str bytes,
                    const struct isolate_limits *limits, struct isolate **ret_isolate,
                    struct err *err) MUST_USE;

@@ -114,6 +114,11 @@ void rt_alarm(int64_t ms)
 
 /* --- Memories --- */
 
+void rt_withdraw(uint8_t *base, uint64_t from, uint64_t to)
+{
+    (void)mprotect(base + from, to - from, PROT_NONE);
+}
+
 void rt_revoke(uint8_t *base, uint64_t from, uint64_t to)
 {
     if (from >= to)

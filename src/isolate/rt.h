@@ -59,6 +59,8 @@ const char *rt_trap_text(enum rt_trap trap);
 /* Rings SIGALRM in `ms`; the handler ends what runs past its frame's deadline. 0 disarms. */
 void rt_alarm(int64_t ms);
 
-/* Pages [from, to) of a memory lose their rights and their contents. */
+/* Pages [from, to) of a memory lose their rights. */
+void rt_withdraw(uint8_t *base, uint64_t from, uint64_t to);
+/* Their contents too. */
 void rt_revoke(uint8_t *base, uint64_t from, uint64_t to);
 int rt_grant(uint8_t *base, uint64_t from, uint64_t to);

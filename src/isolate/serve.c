@@ -189,7 +189,7 @@ static void serve_pause(struct server *server, uint32_t number)
 {
     struct err err = {0};
     AUTO_BUF struct buf bytes = buf_with_limit(WIRE_BODY_MAX);
-    if (isolate_pause(find(server, number), &bytes, &err) < 0) {
+    if (isolate_pause(find(server, number), ISOLATE_PACK_SMALL, &bytes, &err) < 0) {
         send_failed(server, number, &err);
         return;
     }

@@ -115,12 +115,16 @@ int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err) MUST_US
 /* Everything that was in the vm is wiped; randomness is drawn anew. */
 int vm_load(struct vm *vm, const struct vm_image *image, const struct vm_limits *limits,
             struct err *err) MUST_USE;
+/* The state of `from`, without an image in between. */
+int vm_copy(struct vm *vm, const struct vm *from, const struct vm_limits *limits,
+            struct err *err) MUST_USE;
 struct vm_image *vm_image_free(struct vm_image *image);
 DEFINE_FREEP(vm_image)
 #define AUTO_VM_IMAGE AUTO(vm_image_freep)
 uint64_t vm_image_bytes(const struct vm_image *image);
-/* To and from plain bytes; decoding checks every length. */
-void vm_image_encode(const struct vm_image *image, struct buf *out);
+/* The same as plain bytes, appended to `out`. */
+int vm_save_bytes(struct vm *vm, struct buf *out, struct err *err) MUST_USE;
+/* Checks every length; the image borrows from `bytes`. */
 int vm_image_decode(struct str bytes, struct vm_image **ret_image, struct err *err) MUST_USE;
 
 /* --- Values; all under vm_try --- */

@@ -12,12 +12,14 @@ enum {
     GRAIN = 4096,        /* extents begin and end at multiples of this */
     GAP = 4 * GRAIN,     /* shorter runs of zeros are copied along */
     EXTENTS_MAX = 65536, /* 1 GB of every other gap */
+    KEEP_MAX = 4 << 20,
+    SLACK_PAGES = 16, /* above the script's limit, for our own texts */
     IMAGE_MAGIC = 0x4d493147,
 };
 
 struct extent {
     uint32_t from, to;
-    uint8_t *bytes;
+    const uint8_t *bytes;
 };
 
 struct vm_image {
@@ -27,6 +29,7 @@ struct vm_image {
     uint32_t extent_count;
     struct extent *extents;
     uint64_t bytes;
+    bool is_borrowed; /* the extents' bytes belong to somebody else */
 };
 
 static bool is_zero(const uint8_t *at, size_t size)
@@ -51,11 +54,8 @@ static bool next_extent(const struct vm *vm, uint32_t from, struct extent *ret)
     return true;
 }
 
-int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err)
+static void fill_head(const struct vm *vm, struct vm_image *image)
 {
-    if (vm->trap != RT_OK)
-        return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(vm->trap));
-    struct vm_image *image = mem_alloc(sizeof *image);
     image->pages = (uint32_t)vm->memory->pages;
     image->stack_pointer = *vm->stack_pointer;
     image->context = vm->context;
@@ -63,7 +63,14 @@ int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err)
     image->random_at = vm->random_at;
     image->lexical = vm->lexical;
     memcpy(image->classes, vm->classes, sizeof image->classes);
+}
 
+int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err)
+{
+    if (vm->trap != RT_OK)
+        return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(vm->trap));
+    struct vm_image *image = mem_alloc(sizeof *image);
+    fill_head(vm, image);
     struct extent found;
     uint32_t room = 0;
     for (uint32_t at = vm->frame.stack_top; next_extent(vm, at, &found); at = found.to) {
@@ -83,8 +90,8 @@ struct vm_image *vm_image_free(struct vm_image *image)
 {
     if (image == NULL)
         return NULL;
-    for (uint32_t i = 0; i < image->extent_count; i++)
-        free(image->extents[i].bytes);
+    for (uint32_t i = 0; i < image->extent_count && !image->is_borrowed; i++)
+        free((void *)image->extents[i].bytes);
     free(image->extents);
     free(image);
     return NULL;
@@ -105,27 +112,52 @@ static void wipe_stack(struct vm *vm)
     memset(vm->frame.base + hot, 0, RT_STACK_HOT);
 }
 
+/* Pages that fall out of use keep their frames up to KEEP_MAX: zeroing one is five times cheaper
+ * than getting it back by a fault. */
 static int fit_memory(struct vm *vm, uint32_t pages)
 {
     uint64_t have = vm->memory->size, need = (uint64_t)pages * RT_PAGE;
     if (need > have && rt_grant(vm->frame.base, have, need) < 0)
         return -1;
-    rt_revoke(vm->frame.base, need, have);
+    uint64_t kept = MAX(need, MIN(have, (uint64_t)vm->frame.stack_top + KEEP_MAX));
+    if (kept > need) {
+        memset(vm->frame.base + need, 0, kept - need);
+        rt_withdraw(vm->frame.base, need, kept);
+    }
+    rt_revoke(vm->frame.base, kept, have);
     vm->memory->pages = pages;
     vm->memory->size = (__typeof__(vm->memory->size))need;
     return 0;
 }
 
-int vm_load(struct vm *vm, const struct vm_image *image, const struct vm_limits *limits,
-            struct err *err)
+static int begin_load(struct vm *vm, uint32_t pages, uint32_t stack_pointer, struct err *err)
 {
-    if (image->stack_pointer != vm->frame.stack_top)
+    if (stack_pointer != vm->frame.stack_top)
         return err_set(err, ERR_INVALID, "the image was not taken at rest");
     wipe_stack(vm);
     vm->trap = RT_TRAP_UNREACHABLE;
-    if (fit_memory(vm, image->pages) < 0)
+    if (fit_memory(vm, pages) < 0)
         return err_set(err, ERR_UNAVAILABLE, "no memory for an isolate of %u KB",
-                       image->pages * (RT_PAGE / 1024));
+                       pages * (RT_PAGE / 1024));
+    return 0;
+}
+
+static void end_load(struct vm *vm, const struct vm_limits *limits)
+{
+    /* Two copies of one image must not draw the same numbers. */
+    uint64_t seed = vm_seed(vm);
+    memcpy(vm->frame.base + vm->random_at, &seed, sizeof seed);
+    uint64_t most = vm->frame.stack_top / RT_PAGE + limits->memory_bytes / RT_PAGE + SLACK_PAGES;
+    vm->memory->max_pages =
+        (__typeof__(vm->memory->max_pages))MAX(most, (uint64_t)vm->memory->pages);
+    vm->trap = RT_OK;
+}
+
+int vm_load(struct vm *vm, const struct vm_image *image, const struct vm_limits *limits,
+            struct err *err)
+{
+    if (begin_load(vm, image->pages, image->stack_pointer, err) < 0)
+        return -1;
     uint32_t at = vm->frame.stack_top;
     for (uint32_t i = 0; i < image->extent_count; i++) {
         const struct extent *extent = &image->extents[i];
@@ -141,14 +173,25 @@ int vm_load(struct vm *vm, const struct vm_image *image, const struct vm_limits 
     vm->random_at = image->random_at;
     vm->lexical = image->lexical;
     memcpy(vm->classes, image->classes, sizeof vm->classes);
-    /* Two copies of one image must not draw the same numbers. */
-    uint64_t seed = vm_seed(vm);
-    memcpy(vm->frame.base + vm->random_at, &seed, sizeof seed);
-    vm->memory->max_pages =
-        (__typeof__(vm->memory->max_pages))(vm->frame.stack_top / RT_PAGE +
-                                            limits->memory_bytes / RT_PAGE + 16);
-    vm->memory->max_pages = MAX(vm->memory->max_pages, vm->memory->pages);
-    vm->trap = RT_OK;
+    end_load(vm, limits);
+    return 0;
+}
+
+int vm_copy(struct vm *vm, const struct vm *from, const struct vm_limits *limits, struct err *err)
+{
+    if (from->trap != RT_OK)
+        return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(from->trap));
+    if (begin_load(vm, (uint32_t)from->memory->pages, *from->stack_pointer, err) < 0)
+        return -1;
+    uint32_t top = vm->frame.stack_top;
+    memcpy(vm->frame.base + top, from->frame.base + top, vm->memory->size - top);
+    *vm->stack_pointer = *from->stack_pointer;
+    vm->context = from->context;
+    vm->runtime = from->runtime;
+    vm->random_at = from->random_at;
+    vm->lexical = from->lexical;
+    memcpy(vm->classes, from->classes, sizeof vm->classes);
+    end_load(vm, limits);
     return 0;
 }
 
@@ -159,7 +202,7 @@ static void put32(struct buf *out, uint32_t n)
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-void vm_image_encode(const struct vm_image *image, struct buf *out)
+static size_t put_head(const struct vm_image *image, struct buf *out)
 {
     put32(out, IMAGE_MAGIC);
     buf_put(out, str_n(ENGINE_KEY, 64));
@@ -168,15 +211,38 @@ void vm_image_encode(const struct vm_image *image, struct buf *out)
     put32(out, image->context);
     put32(out, image->runtime);
     put32(out, image->random_at);
+    size_t count_at = out->len;
     put32(out, image->extent_count);
     buf_put(out, str_n((const char *)&image->lexical, sizeof image->lexical));
     buf_put(out, str_n((const char *)image->classes, sizeof image->classes));
-    for (uint32_t i = 0; i < image->extent_count; i++) {
-        const struct extent *extent = &image->extents[i];
-        put32(out, extent->from);
-        put32(out, extent->to);
-        buf_put(out, str_n((const char *)extent->bytes, extent->to - extent->from));
+    return count_at;
+}
+
+static int put_extent(const struct extent *extent, struct buf *out, struct err *err)
+{
+    uint32_t bounds[2] = {extent->from, extent->to};
+    if (buf_append(out, str_n((const char *)bounds, sizeof bounds), err) < 0)
+        return -1;
+    return buf_append(out, str_n((const char *)extent->bytes, extent->to - extent->from), err);
+}
+
+int vm_save_bytes(struct vm *vm, struct buf *out, struct err *err)
+{
+    if (vm->trap != RT_OK)
+        return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(vm->trap));
+    struct vm_image head = {0};
+    fill_head(vm, &head);
+    size_t count_at = put_head(&head, out);
+    struct extent found;
+    uint32_t count = 0;
+    for (uint32_t at = vm->frame.stack_top; next_extent(vm, at, &found); at = found.to) {
+        found.bytes = vm->memory->data + found.from;
+        if (put_extent(&found, out, err) < 0)
+            return -1;
+        count++;
     }
+    memcpy(out->ptr + count_at, &count, sizeof count);
+    return 0;
 }
 
 static bool take(struct str *rest, void *to, size_t size)
@@ -195,8 +261,12 @@ static bool take_extent(struct str *rest, uint32_t above, uint64_t end, struct e
     if (extent->from < above || extent->from >= extent->to || extent->to > end ||
         extent->from % GRAIN != 0 || extent->to % GRAIN != 0)
         return false;
-    extent->bytes = mem_alloc(extent->to - extent->from);
-    return take(rest, extent->bytes, extent->to - extent->from);
+    uint32_t size = extent->to - extent->from;
+    if (rest->len < size)
+        return false;
+    extent->bytes = (const uint8_t *)rest->ptr;
+    *rest = str_slice(*rest, size, rest->len);
+    return true;
 }
 
 static bool take_head(struct str *rest, struct vm_image *image)
@@ -219,6 +289,7 @@ int vm_image_decode(struct str bytes, struct vm_image **ret_image, struct err *e
                        "the image was made by another build of the engine: run the code anew");
 
     AUTO_VM_IMAGE struct vm_image *image = mem_alloc(sizeof *image);
+    image->is_borrowed = true;
     uint32_t count = 0;
     bool ok = take_head(&rest, image) && image->extent_count <= EXTENTS_MAX &&
               (uint64_t)image->pages * RT_PAGE <= VM_MEMORY_MAX;

@@ -29,13 +29,25 @@ TEST(images_pause_and_resume)
          "let settle; const pending = new Promise(r => settle = r); 0",
          "0");
     AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(isolate_pause(isolate, &bytes, &err));
+    CHECK_OK(isolate_pause(isolate, ISOLATE_PACK_SMALL, &bytes, &err));
     step(isolate, "inc()", "2");
     CHECK_OK(isolate_resume(test_engine(), buf_str(&bytes), &limits, &copy, &err));
     step(copy, "inc()", "2");
     step(copy, "m.get(1).deep[1]", "2");
     step(copy, "settle('later'); await pending", "\"later\"");
     step(isolate, "inc()", "3");
+}
+
+TEST(images_pause_plain)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = make(), *copy = NULL;
+    step(isolate, "let n = 1; 0", "0");
+    AUTO_BUF struct buf bytes = {0};
+    CHECK_OK(isolate_pause(isolate, ISOLATE_PACK_FAST, &bytes, &err));
+    CHECK_OK(isolate_resume(test_engine(), buf_str(&bytes), &limits, &copy, &err));
+    step(copy, "++n", "2");
 }
 
 TEST(images_fork_apart)
@@ -129,7 +141,7 @@ TEST(images_refuse_foreign_bytes)
     struct isolate_limits limits = test_limits();
     AUTO_ISOLATE struct isolate *isolate = make(), *copy = NULL;
     AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(isolate_pause(isolate, &bytes, &err));
+    CHECK_OK(isolate_pause(isolate, ISOLATE_PACK_SMALL, &bytes, &err));
     CHECK_ERR(isolate_resume(test_engine(), STR("nonsense"), &limits, &copy, &err), ERR_INVALID);
     CHECK_ERR(isolate_resume(test_engine(), STR(""), &limits, &copy, &err), ERR_INVALID);
     for (size_t at = 0; at < bytes.len; at += bytes.len / 200 + 1) {

@@ -140,7 +140,7 @@ TEST(vm_image_round_trips)
     AUTO_VM_IMAGE struct vm_image *image = NULL, *decoded = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    vm_image_encode(image, &bytes);
+    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
     CHECK_OK(vm_image_decode(buf_str(&bytes), &decoded, &err));
     CHECK(vm_image_bytes(image) == vm_image_bytes(decoded));
     for (int i = 0; i < 2; i++) {
@@ -158,7 +158,7 @@ TEST(vm_image_refuses_damage)
     AUTO_VM_IMAGE struct vm_image *image = NULL, *decoded = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    vm_image_encode(image, &bytes);
+    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
     CHECK_ERR(vm_image_decode(STR(""), &decoded, &err), ERR_INVALID);
     CHECK_ERR(vm_image_decode(str_slice(buf_str(&bytes), 0, bytes.len - 1), &decoded, &err),
               ERR_INVALID);
@@ -191,7 +191,7 @@ TEST(vm_wipes_what_was_there)
     AUTO_VM_IMAGE struct vm_image *image = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    vm_image_encode(image, &bytes);
+    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
     CHECK(str_find(buf_str(&bytes), STR("SECRET-")) == bytes.len);
     CHECK(str_find(buf_str(&bytes), STR("SECRETSTACK")) == bytes.len);
     CHECK(vm_image_bytes(image) < vm_image_bytes(template) + (256 << 10));
