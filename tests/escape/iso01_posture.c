@@ -79,22 +79,21 @@ static void print_limits(void)
     }
 }
 
-/* Place, flags and type of every mount; ids, devices and sources are the host's business. */
+/* Place, flags and type of every mount of ours. What kind of filesystem the host keeps its programs
+ * on, and which entries of /proc its kernel has to mask, is the host's business. */
 static void print_mounts(void)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
-    char line[1024], place[256], flags[256];
+    char line[1024], place[256], flags[256], type[64];
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         const char *dash = strstr(line, " - ");
-        char type[64] = "";
-        if (sscanf(line, "%*s %*s %*s %*s %255s %255s", place, flags) == 2 && dash != NULL &&
-            sscanf(dash + 3, "%63s", type) == 1)
-            printf("mount %s %s %s\n", place, flags,
-                   strcmp(place, "/usr") == 0 || strncmp(place, "/etc/", 5) == 0 ||
-                           (strncmp(place, "/dev/", 5) == 0 && strcmp(type, "devpts") != 0 &&
-                            strcmp(type, "tmpfs") != 0)
-                       ? "host"
-                       : type);
+        bool parsed = dash != NULL &&
+                      sscanf(line, "%*s %*s %*s %*s %255s %255s", place, flags) == 2 &&
+                      sscanf(dash + 3, "%63s", type) == 1;
+        bool hosts = strcmp(place, "/usr") == 0 || strncmp(place, "/etc/", 5) == 0 ||
+                     strcmp(place, "/mnt/probes") == 0;
+        if (parsed && strncmp(place, "/proc/", 6) != 0)
+            printf("mount %s %s %s\n", place, flags, hosts ? "host" : type);
     }
     if (file != NULL)
         fclose(file);
