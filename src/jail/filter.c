@@ -202,7 +202,7 @@ static void code_action(struct code *code, enum filter_action action)
     case FILTER_MKNODAT:
         return make_node(code, 2);
     }
-    assert(!"a row with an unknown action");
+    abort(); /* a row with an unknown action */
 }
 
 /* Numbers from `first` up to the next range share an action. */
@@ -280,6 +280,7 @@ static size_t bring_near(struct program *program, size_t place)
 
 static size_t emit_search(struct program *program, const struct range *ranges, size_t count)
 {
+    assert(count > 0);
     if (count == 1)
         return emit_leaf(program, ranges[0].action);
     size_t half = count / 2;

@@ -282,10 +282,10 @@ static int carry_over(bool has_base, struct err *err)
 
 static int attach_upper(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    AUTO_CLOSE int memory = -1;
-    int fd = set->upper_fd;
-    if (fd < 0)
-        fd = memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
+    AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
+    if (set->upper_fd < 0)
+        memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
+    int fd = set->upper_fd < 0 ? memory : set->upper_fd;
     if (fd < 0 || mount_at(fd, "/.rw", true, err) < 0)
         return -1;
     if ((mkdir("/.rw/upper", 0755) < 0 && errno != EEXIST) ||
