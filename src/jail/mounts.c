@@ -294,27 +294,48 @@ static int attach_upper(const struct mount_set *set, const struct jail_plan *pla
     return 0;
 }
 
-/* Highest first, as overlayfs wants them. Without a base the template itself is the lowest. */
+/* Highest first, as overlayfs wants them, and named from /.extra: the kernel takes 255 bytes.
+ * Without a base the template itself is the lowest. */
 static int lower_option(const struct mount_set *set, const struct jail_plan *plan, char *out,
                         size_t size, struct err *err)
 {
     size_t len = (size_t)snprintf(out, size, "lowerdir=");
+    if (SYS(chdir("/.extra")) < 0)
+        return err_sys(err, errno, "enter the layers");
     for (size_t i = set->layer_count; i-- > 0;) {
         char path[32];
         (void)snprintf(path, sizeof path, "/.extra/%zu", i);
         if (mount_at(set->layer_fds[i], path, true, err) < 0)
             return -1;
-        len += (size_t)snprintf(out + len, size - len, "%s%s", path, i > 0 ? ":" : "");
+        len += (size_t)snprintf(out + len, size - len, "%zu%s", i, i > 0 ? ":" : "");
     }
     if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s/.base", set->layer_count > 0 ? ":" : "");
+        (void)snprintf(out + len, size - len, "%s../.base", set->layer_count > 0 ? ":" : "");
+    return 0;
+}
+
+/* Directories of the template belong to nobody in here; those that tenants write to must be in the
+ * writable layer, as theirs. */
+static int own_places(const struct jail_plan *plan, struct err *err)
+{
+    static const char *const dirs[] = {"/.rw/upper/workspace", "/.rw/upper/home",
+                                       "/.rw/upper/home/sandbox"};
+    for (size_t i = 0; i < countof(dirs) && plan->base == NULL; i++) {
+        struct stat st;
+        if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST)
+            return err_sys(err, errno, "make '%s'", dirs[i]);
+        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
+            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory",
+                           dirs[i] + strlen("/.rw/upper"));
+    }
     return 0;
 }
 
 static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    char lower[1024];
-    if (attach_upper(set, plan, err) < 0 || lower_option(set, plan, lower, sizeof lower, err) < 0)
+    char lower[256];
+    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 ||
+        lower_option(set, plan, lower, sizeof lower, err) < 0)
         return -1;
     const char *options[] = {lower, "upperdir=/.rw/upper", "workdir=/.rw/work", "userxattr", NULL};
     if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "/.root", err) < 0 ||

@@ -175,7 +175,9 @@ static int add_device(size_t i, bool privileged, struct err *err)
         return -1;
     AUTO_CLOSE int tree = k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     AUTO_CLOSE int target = SYS(open(dst, O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (tree < 0 || target < 0 || k_move_mount(tree, target) < 0)
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+    if (tree < 0 || target < 0 || k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0 ||
+        k_move_mount(tree, target) < 0)
         return err_sys(err, errno, "mount '%s'", src);
     return 0;
 }

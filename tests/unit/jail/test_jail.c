@@ -322,8 +322,10 @@ TEST(an_overlay_root_takes_writes_and_forgets_them)
     struct err err = {0};
     static struct ran ran;
     struct jail_plan plan = {.overlay = true};
-    CHECK_OK(shell(&plan, "mkdir /made && echo x > /made/y && cat /made/y; ls /usr/bin/env", &ran,
-                   &err));
+    CHECK_OK(shell(&plan,
+                   "mkdir /made && echo x > /made/y && cat /made/y; ls /usr/bin/env; touch "
+                   "/workspace/w /home/sandbox/h",
+                   &ran, &err));
     CHECK_CSTR(ran.text, "x\n/usr/bin/env\n");
     CHECK_OK(shell(&plan, "ls /made 2>/dev/null || echo gone", &ran, &err));
     CHECK_CSTR(ran.text, "gone\n");
