@@ -503,10 +503,8 @@ struct erase *erase_free(struct erase *e)
     return NULL;
 }
 
-struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out, bool is_simplified)
+struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out)
 {
-    e->is_simplified = is_simplified;
-    e->wants_simplified = false;
     e->source = source;
     e->out = out;
     e->stack.len = 0;
@@ -514,11 +512,6 @@ struct tree_visitor *erase_begin(struct erase *e, struct str source, char *out, 
     e->fault = (struct erase_fault){0};
     e->visitor.is_stopped = false;
     return &e->visitor;
-}
-
-bool erase_wants_simplified(const struct erase *e)
-{
-    return e->wants_simplified;
 }
 
 struct erase_fault erase_fault(const struct erase *e)

@@ -50,8 +50,6 @@ struct erase {
     char *out;
     VEC(struct frame) stack;
     bool semi_needed;
-    bool is_simplified; /* the tree is of a simplified source */
-    bool wants_simplified;
     struct erase_fault fault;
     struct tree_visitor visitor;
 };

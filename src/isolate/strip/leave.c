@@ -49,9 +49,9 @@ static void leave_assertion(struct erase *e, struct frame *frame, const struct f
     uint32_t next = text_skip_trivia(e->source, frame->last);
     bool is_misread = frame->last < tree_end ||
                       (next < frame->stmt_end && begins_next_line(e, frame->last, next));
-    if (is_misread && !e->is_simplified) {
-        e->wants_simplified = true;
-        e->visitor.is_stopped = true;
+    if (is_misread) { /* simplify.h separates the two; here it did not get that far */
+        erase_fail_as(e, ERR_INVALID, frame->mark,
+                      "cannot tell where this type assertion ends; put it in parentheses");
         return;
     }
     if (would_regroup(e, frame, parent)) {
