@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "isolate/layout.h"
 
 enum { DEPTH_MAX = 64 };
 
@@ -25,6 +26,7 @@ static bool is_full(struct writer *w)
 
 static void put_text(struct writer *w, struct str text)
 {
+    text = layout_well_formed(w->how->arena, text);
     size_t used = MIN(w->json.buf->len - w->start, w->limits->bytes);
     size_t room = w->limits->bytes - used;
     if (text.len <= room) {
