@@ -13,6 +13,30 @@ TEST(run_gives_the_last_expression)
     test_expect_json("undefined", "null");
 }
 
+TEST(run_results_are_plain_json)
+{
+    test_expect_json(
+        "[NaN, -Infinity, undefined, null, 1n, Symbol('s'), () => 1, /x/g]",
+        "[null,null,null,null,\"1n\",\"Symbol(s)\",\"[Function (anonymous)]\",\"/x/g\"]");
+    test_expect_json("({a: undefined, b: new Date(0), c: new Date(NaN), d: new Map([['k', 1]]), "
+                     "e: new Map([[1, 2]]), f: new Set([1]), g: new Uint8Array(2)})",
+                     "{\"b\":\"1970-01-01T00:00:00.000Z\",\"c\":null,\"d\":{\"k\":1},"
+                     "\"e\":[[1,2]],\"f\":[1],\"g\":[0,0]}");
+    test_expect_json("({get a() { throw new Error('no') }, b: {toJSON() { return 'j' }}, "
+                     "c: {toJSON() { throw 1 }}})",
+                     "{\"a\":\"[Thrown: no]\",\"b\":\"j\",\"c\":\"[Thrown: 1]\"}");
+    test_expect_json("const o = {}; o.o = o; o", "{\"o\":\"[Circular]\"}");
+    test_expect_json("const o = {x: 1}; [o, o]", "[{\"x\":1},{\"x\":1}]");
+    test_expect_json("['\\ud800', 'a\\0b', {'\\udfff': 1, '\\ud800': 2}]",
+                     "[\"\xef\xbf\xbd\",\"a\xef\xbf\xbd"
+                     "b\",{\"\xef\xbf\xbd#0\":1,\"\xef\xbf\xbd#1\":2}]");
+    test_expect_json("class P { #hidden = 1; shown = 2 } new P", "{\"shown\":2}");
+    test_expect_json("let d = 0; for (let i = 0; i < 12; i++) d = [d]; d",
+                     "[[[[[[[[[[\"[Array]\"]]]]]]]]]]");
+    test_expect_json("new Array(201).fill(1).length + [...new Array(201)].slice(0, 0).length",
+                     "201");
+}
+
 TEST(run_takes_a_top_level_return)
 {
     test_expect_json("return 5", "5");
