@@ -362,6 +362,13 @@ TEST(iso16_init_and_sockets)
     HOLDS("iso16_init_and_sockets", text, path, "/run/dbus/system_bus_socket");
 }
 
+TEST(iso18_second_fence)
+{
+    if (warden_host(warden())->landlock == 0)
+        SKIP("this kernel has no Landlock");
+    HOLDS("iso18_second_fence");
+}
+
 TEST(net01_no_way_out)
 {
     AUTO_CLOSE int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
