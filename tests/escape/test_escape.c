@@ -444,12 +444,12 @@ static uid_t uid_of_jail(struct jail *jail)
 TEST(res07_nobody_survives)
 {
     struct err err = {0};
+    if (!warden_host(warden())->privileged)
+        SKIP("without privilege jails share the caller's id and cannot be counted by it");
     AUTO_JAIL struct jail *jail = NULL, *other = NULL;
     struct jail_plan plan = plan_for_probes(warden());
     CHECK_OK(jail_make(warden(), &plan, &jail, &err));
     CHECK_OK(jail_make(warden(), &plan, &other, &err));
-    if (!warden_host(warden())->privileged)
-        SKIP("without privilege jails share the caller's id and cannot be counted by it");
     uid_t uid = uid_of_jail(jail);
     CHECK(uid >= 0x60000000u);
     CHECK(uid_of_jail(other) != uid); /* each its own */
