@@ -1,8 +1,11 @@
 #include "jail/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -49,6 +52,40 @@ static bool word_in_file(int dir_fd, const char *path, const char *word)
     return false;
 }
 
+/* Removes the groups in `fd`, all of whose processes died with their maker. */
+static void remove_groups(int fd)
+{
+    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_type == DT_DIR && entry->d_name[0] == 'j')
+            (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
+/* Corners whose makers were killed: a living one holds a lock on its corner. A young corner may
+ * belong to a maker that has not come to locking it yet. */
+static void reclaim(int parent)
+{
+    enum { YOUNG_S = 10 };
+    DIR *dir = fdopendir(fcntl(parent, F_DUPFD_CLOEXEC, 3));
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct stat st;
+        if (strncmp(entry->d_name, "sandglass-", 10) != 0)
+            continue;
+        AUTO_CLOSE int fd = openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || time(NULL) - st.st_ctime < YOUNG_S ||
+            flock(fd, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        remove_groups(fd);
+        (void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 static void say_why(struct cgroup_host *host, enum cgroup_slot slot, const char *where,
                     const char *reason)
 {
@@ -67,6 +104,9 @@ static int open_corner(struct cgroup_host *host, enum cgroup_slot slot)
         return -1;
     }
     int fd = SYS(openat(here, host->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd >= 0)
+        (void)flock(fd, LOCK_EX | LOCK_NB);
+    reclaim(here);
     if (fd < 0)
         say_why(host, slot, dir, strerror(errno));
     else
