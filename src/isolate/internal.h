@@ -3,10 +3,13 @@
 /* For isolate.c, host.c and images.c alone. */
 
 #include "base/arena.h"
+#include "base/embed.h"
 #include "base/vec.h"
 #include "isolate/inspect.h"
 #include "isolate/isolate.h"
 #include "isolate/vm.h"
+
+extern const struct embed_file isolate_bootstrap[]; /* what isolates have from the start, in JS */
 
 enum { REJECTIONS_MAX = 64, CHUNKS_MAX = 16, SPARES_MAX = 4, BRIDGES_PENDING_MAX = 64 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 #include "base/err.h"
-#include "isolate/embed.h"
 #include "isolate/internal.h"
 #include "isolate/strip/strip.h"
 

@@ -9,6 +9,11 @@
 #include "base/buf.h"
 #include "isolate/isolate.h"
 
+#define wire_put_u32 isolate_wire_put_u32
+#define wire_begin isolate_wire_begin
+#define wire_get_u32 isolate_wire_get_u32
+#define wire_send isolate_wire_send
+
 struct err;
 
 enum wire_type {
