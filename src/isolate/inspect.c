@@ -413,11 +413,9 @@ static struct str directive(const struct inspect *how, char kind, vm_value value
     const char *what = NULL;
     switch (kind) {
     case 's':
-        if (vm_kind_of(value) == VM_STRING || vm_kind_of(value) == VM_SYMBOL)
-            what = "string";
-        else if (vm_kind_of(value) == VM_OBJECT &&
-                 (vm_class_of(how->vm, value) == VM_CLASS_FUNCTION ||
-                  walk_has_own_to_string(&walk, value)))
+        if (vm_kind_of(value) == VM_STRING || vm_kind_of(value) == VM_SYMBOL ||
+            (vm_kind_of(value) == VM_OBJECT && (vm_class_of(how->vm, value) == VM_CLASS_FUNCTION ||
+                                                walk_has_own_to_string(&walk, value))))
             what = "string";
         deep.depth = 0;
         break;
@@ -468,6 +466,12 @@ static struct str concat(struct arena *arena, const struct layout_list *pieces, 
     return str_slice(str_n(text, total), 0, max);
 }
 
+static bool is_directive(char kind)
+{
+    static const char kinds[] = {'s', 'd', 'i', 'f', 'j', 'o', 'O', 'c'};
+    return memchr(kinds, kind, sizeof kinds) != NULL;
+}
+
 /* Gives how many arguments the text took. */
 static uint32_t put_directives(const struct inspect *how, struct str text, vm_value args,
                                uint32_t count, struct layout_list *out)
@@ -478,7 +482,7 @@ static uint32_t put_directives(const struct inspect *how, struct str text, vm_va
         if (text.ptr[i] != '%')
             continue;
         char kind = text.ptr[i + 1];
-        bool known = memchr("sdifjoOc", kind, 8) != NULL && used < count;
+        bool known = is_directive(kind) && used < count;
         if (kind != '%' && !known)
             continue;
         layout_push(out, how->arena, str_slice(text, from, i + (kind == '%' ? 1 : 0)));

@@ -92,13 +92,14 @@ struct str layout_quote(struct arena *arena, struct str text)
 
 struct str layout_well_formed(struct arena *arena, struct str text)
 {
+    static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
     if (str_is_utf8(text))
         return text;
     struct str copy = arena_dup(arena, text);
     char *at = (char *)(uintptr_t)copy.ptr;
     for (size_t i = 0; i + 2 < copy.len; i++)
         if ((unsigned char)at[i] == 0xed && (unsigned char)at[i + 1] >= 0xa0)
-            memcpy(at + i, "\xef\xbf\xbd", 3);
+            memcpy(at + i, replacement, sizeof replacement);
     return copy;
 }
 

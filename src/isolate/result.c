@@ -27,6 +27,7 @@ static bool is_full(struct writer *w)
 /* Lone surrogates and NUL, which readers of JSON may refuse, become U+FFFD. */
 static struct str printable(struct writer *w, struct str text)
 {
+    static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
     text = layout_well_formed(w->how->arena, text);
     size_t nuls = 0, at = 0;
     for (size_t i = 0; i < text.len; i++)
@@ -38,7 +39,7 @@ static struct str printable(struct writer *w, struct str text)
         if (text.ptr[i] != '\0')
             out[at++] = text.ptr[i];
         else
-            memcpy(out + at, "\xef\xbf\xbd", 3), at += 3;
+            memcpy(out + at, replacement, sizeof replacement), at += sizeof replacement;
     return str_n(out, at);
 }
 

@@ -109,8 +109,8 @@ test('snippets do the same in Node and in an isolate', async () => {
         try { assert.deepStrictEqual(got[i], expected); } catch { wrong.push({ code, expected, got: got[i] }); }
     }
     for (const { code, expected, got } of wrong)
-        console.log(`${code}\n  node    ${JSON.stringify(expected)}\n  isolate ${JSON.stringify(got)}`);
-    console.log(`${snippets.length - wrong.length} of ${snippets.length} snippets agree`);
+        console.log(`# ${code}\n#   node    ${JSON.stringify(expected)}\n#   isolate ${JSON.stringify(got)}`);
+    console.log(`# ${snippets.length - wrong.length} of ${snippets.length} snippets agree`);
     assert.ok(snippets.length >= 300);
     assert.strictEqual(wrong.length, 0);
 });
