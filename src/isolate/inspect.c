@@ -103,7 +103,7 @@ static struct str key_text(struct walk *walk, vm_value key)
     struct str text = {0};
     if (vm_kind_of(key) == VM_SYMBOL) {
         (void)vm_symbol_text(walk->how->vm, key, arena, &text);
-        return arena_printf(arena, "[%.*s]", STR_ARG(text));
+        return text; /* without brackets, as Node writes it since 24 */
     }
     (void)vm_text(walk->how->vm, key, arena, &text);
     if (str_eq(text, STR("__proto__")))
