@@ -141,6 +141,15 @@ TEST(run_keeps_a_session)
         {"const {x, y: [z]} = {x: 1, y: [2]}; x + z", "3"},
         {"const {x, y: [z]} = {x: 3, y: [4]}; x + z", "7"},
         {"var v = 1; var v = 2; v", "2"},
+        {"const f = 'was a function'; f", "\"was a function\""},
+        {"let v = 3; v", "3"},
+        {"class v { x = 4 } new v().x", "4"},
+        {"function v() { return 5 } v()", "5"},
+        {"var a = 6, f = 7; a + f", "13"},
+        {"try { eval('1') } catch {} let URL = 1; URL", "1"},
+        {"const URL = 2; URL", "2"},
+        {"let u; class W {} const later = () => u; u = 1", "1"},
+        {"let u = 8; class W { w = 9 } later() + new W().w", "17"},
     };
     for (size_t i = 0; i < countof(steps); i++) {
         struct isolate_call call = {.code = str_of(steps[i].code), .is_session = true};
@@ -148,6 +157,21 @@ TEST(run_keeps_a_session)
         CHECK_CSTR(buf_cstr(&result.error_stack), "");
         CHECK_CSTR(buf_cstr(&result.json), steps[i].json);
     }
+}
+
+TEST(run_can_declare_again_what_failed)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    struct isolate_call bad = {.code = STR("const q = (() => { throw new Error('x') })()"),
+                               .is_session = true};
+    AUTO_RESULT struct isolate_result failed = test_run_in(isolate, &bad, NULL);
+    CHECK_INT(failed.status, ISOLATE_ERROR);
+    struct isolate_call good = {.code = STR("const q = 2; q"), .is_session = true};
+    AUTO_RESULT struct isolate_result result = test_run_in(isolate, &good, NULL);
+    CHECK_CSTR(buf_cstr(&result.json), "2");
 }
 
 TEST(run_does_not_run_twice_when_a_name_is_declared_anew)
