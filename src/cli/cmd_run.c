@@ -241,7 +241,7 @@ static int run_code(const struct cli_call *call, const char *file, struct run_re
     return run_once(worker, request, err);
 }
 
-int cmd_run(const struct cli_call *call, struct err *err)
+static int run(const struct cli_call *call, struct err *err)
 {
     AUTO(request_done) struct run_request request = {.as_json = cli_has(call, "json")};
     const char *file = call->arg_count > 0 ? call->args[0] : NULL;
@@ -258,3 +258,33 @@ int cmd_run(const struct cli_call *call, struct err *err)
         return -1;
     return run_repl(worker, &request, err);
 }
+
+static const struct cli_option run_options[] = {
+    {.letter = 'e', .name = "eval", .value = "CODE", .help = "Run this text"},
+    {.name = "lang", .value = "js|ts|tsx", .help = "Language; else by the file's ending, else js"},
+    {.name = "timeout", .value = "MS", .help = "Time to run, 250 to 5000"},
+    {.name = "memory", .value = "MB", .help = "Memory of the isolate, 2 to 1024"},
+    {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
+    {.name = "hint",
+     .value = "KEY=VALUE",
+     .help = "latitude, longitude, city or country of the request",
+     .repeated = true},
+    {.name = "json", .help = "One JSON object with the value, the console and the limits"},
+    {0},
+};
+
+const struct cli_verb cmd_run = {
+    .name = "run",
+    .args = "[FILE|-]",
+    .summary = "Run JavaScript or TypeScript in an isolate",
+    .details =
+        "Prints what the code logs and then its value: the last expression, what a top-level "
+        "return gives, or what its promise settles to. Relative imports find files beside "
+        "FILE. With - the code is read from standard input; with nothing given on a terminal "
+        "you get a prompt that keeps its variables.\n"
+        "Exits 1 when the code fails and 124 when it runs out of time. Nothing of the machine "
+        "is visible to the code: no files, no network, no environment but what --env names.",
+    .options = run_options,
+    .args_max = 1,
+    .run = run,
+};
