@@ -58,13 +58,13 @@ deps-bench:
 
 # Each tree is configured once; ninja re-runs Meson by itself when a meson.build changes.
 $(RELEASE)/build.ninja: | deps-build
-	@meson setup $(RELEASE) --buildtype=release -Doptimization=2 -Ddebug=true >/dev/null
+	@meson setup $(RELEASE) --buildtype=release -Doptimization=2 -Ddebug=true -Dtests=false >/dev/null
 $(DEBUG)/build.ninja: | deps-test
 	@meson setup $(DEBUG) -Dfaults=true -Dwerror=true >/dev/null
 $(ASAN)/build.ninja: | deps-test
 	@meson setup $(ASAN) -Dfaults=true -Dwerror=true -Db_sanitize=address,undefined >/dev/null
 $(CLANG)/build.ninja: | deps-lint
-	@CC=clang meson setup $(CLANG) -Dwerror=true >/dev/null
+	@CC=clang meson setup $(CLANG) -Dfaults=true -Dwerror=true >/dev/null
 
 .PHONY: build run test bench asan fuzz lint fmt install clean distclean help \
 	deps-build deps-test deps-lint deps-bench

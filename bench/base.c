@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/toml.h"
 #include "bench.h"
 
 enum { ALLOCATIONS = 1000, KEYS = 1000, SAMPLES = 300 };
@@ -46,6 +47,27 @@ static void parse_json_lax(void *ctx)
 {
     (void)ctx;
     json_decref(json_loadb(document.ptr, document.len, 0, NULL));
+}
+
+static struct buf settings; /* about 64 KiB of TOML */
+
+static void make_settings(void)
+{
+    for (int i = 0; settings.len < 64 << 10; i++)
+        buf_printf(&settings,
+                   "[[sandbox]]\nid = %d\nname = \"a sandbox with a caf\xc3\xa9 name\"\n"
+                   "memory = %.2f\ntags = [\"one\", \"two\", true]\n",
+                   i, 512.25 * i);
+}
+
+static void parse_toml(void *ctx)
+{
+    struct arena *arena = ctx;
+    struct err err;
+    struct toml_table *table = NULL;
+    if (toml_parse(buf_str(&settings), arena, &table, &err) < 0)
+        abort();
+    arena_reset(arena);
 }
 
 static void write_json(void *ctx)
@@ -126,6 +148,7 @@ static void use_tree(void *ctx)
 int main(int argc, char **argv)
 {
     make_document();
+    make_settings();
     for (int i = 0; i < KEYS; i++)
         (void)snprintf(keys[i], sizeof keys[i], "key-%d", i * 7919);
     struct buf text = {0};
@@ -137,6 +160,11 @@ int main(int argc, char **argv)
          .run = parse_json,
          .note = "strict: depth, duplicates"},
         {.name = "jansson_parse_64k", .run = parse_json_lax},
+        {.name = "toml_parse_64k",
+         .peer = "json_parse_64k",
+         .run = parse_toml,
+         .ctx = &arena,
+         .note = "the same shape as the JSON"},
         {.name = "json_write_2000",
          .peer = "printf_write_2000",
          .run = write_json,
@@ -156,6 +184,7 @@ int main(int argc, char **argv)
     bench_interleaved(bench, cases, countof(cases), SAMPLES);
     buf_done(&text);
     buf_done(&document);
+    buf_done(&settings);
     arena_done(&arena);
     return bench_end(bench, argc, argv);
 }

@@ -67,52 +67,48 @@ static void put_value(struct json_out *out, const struct log_field *field, bool 
         json_put_str(out, text);
 }
 
-static void compose_json(struct buf *line, const struct log_field *head,
-                         const struct log_field *fields)
+static void compose_json(struct json_out *out, const struct log_field *fields, size_t count)
 {
-    struct json_out out = {.buf = line};
-    json_begin_object(&out);
-    for (const struct log_field *list = head; list != NULL; list = list == head ? fields : NULL) {
-        for (const struct log_field *field = list; field->key != NULL; field++) {
-            json_key(&out, field->key);
-            put_value(&out, field, false);
-        }
-    }
-    json_end_object(&out);
-}
-
-static void compose_text(struct buf *line, const struct log_field *head,
-                         const struct log_field *fields)
-{
-    for (const struct log_field *list = head; list != NULL; list = list == head ? fields : NULL) {
-        for (const struct log_field *field = list; field->key != NULL; field++) {
-            if (line->len > 0)
-                buf_put_char(line, ' ');
-            buf_printf(line, "%s=", field->key);
-            struct json_out out = {.buf = line};
-            put_value(&out, field, true);
-        }
+    for (const struct log_field *field = fields; field < fields + count; field++) {
+        json_key(out, field->key);
+        put_value(out, field, false);
     }
 }
 
-void log_write(enum log_level level, const char *event, const struct log_field *fields)
+static void compose_text(struct buf *line, const struct log_field *fields, size_t count)
+{
+    for (const struct log_field *field = fields; field < fields + count; field++) {
+        if (line->len > 0)
+            buf_put_char(line, ' ');
+        buf_printf(line, "%s=", field->key);
+        struct json_out out = {.buf = line};
+        put_value(&out, field, true);
+    }
+}
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields,
+               size_t count)
 {
     char when[CLOCK_TEXT_SIZE];
     clock_format_utc(clock_date_ms(), when);
-    struct log_field head[] = {
+    const struct log_field head[] = {
         LOG_STR("time", when),
         LOG_STR("level", level_names[level]),
         LOG_STR("event", event),
         LOG_STR("request", request_id),
-        {0},
     };
-    if (request_id[0] == '\0')
-        head[3].key = NULL; /* ends the list one earlier */
+    size_t head_count = countof(head) - (request_id[0] == '\0'); /* without the last, if empty */
     AUTO_BUF struct buf line = {0};
-    if (format == LOG_JSON)
-        compose_json(&line, head, fields);
-    else
-        compose_text(&line, head, fields);
+    if (format == LOG_JSON) {
+        struct json_out out = {.buf = &line};
+        json_begin_object(&out);
+        compose_json(&out, head, head_count);
+        compose_json(&out, fields, count);
+        json_end_object(&out);
+    } else {
+        compose_text(&line, head, head_count);
+        compose_text(&line, fields, count);
+    }
     buf_put_char(&line, '\n');
     /* A log that cannot be written has nobody to tell. */
     (void)!write(log_fd, line.ptr, line.len);

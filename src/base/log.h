@@ -16,7 +16,7 @@ enum log_format { LOG_TEXT, LOG_JSON };
 enum { LOG_LINE_MAX = 4096, LOG_VALUE_MAX = 1024 };
 
 struct log_field {
-    const char *key; /* NULL ends the list */
+    const char *key;
     enum { LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_FLOAT } type;
     struct str text;
     int64_t number;
@@ -36,13 +36,16 @@ bool log_is_on(enum log_level level);
 /* Put into every line of this thread until changed; "" for none. At most 64 bytes are kept. */
 void log_set_request_id(struct str id);
 
-void log_write(enum log_level level, const char *event, const struct log_field *fields);
+void log_write(enum log_level level, const char *event, const struct log_field *fields,
+               size_t count);
 
+/* The empty first field lets the list be empty without a stray comma. */
+#define LOG_LIST_(...) ((const struct log_field[]){{0}, ##__VA_ARGS__})
 #define LOG_AT_(level, event, ...)                                                                 \
     do {                                                                                           \
         if (log_is_on(level))                                                                      \
-            log_write((level), (event),                                                            \
-                      (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}});                  \
+            log_write((level), (event), LOG_LIST_(__VA_ARGS__) + 1,                                \
+                      countof(LOG_LIST_(__VA_ARGS__)) - 1);                                        \
     } while (0)
 #define log_error(event, ...) LOG_AT_(LOG_ERROR, event, __VA_ARGS__)
 #define log_warn(event, ...) LOG_AT_(LOG_WARN, event, __VA_ARGS__)

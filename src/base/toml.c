@@ -31,6 +31,7 @@ struct toml_place toml_place_of(struct toml_parser *p, size_t at)
     return (struct toml_place){p->line, p->mark_column};
 }
 
+PRINTF_LIKE(3, 0)
 static int fail_va(struct toml_parser *p, struct toml_place place, const char *fmt, va_list args)
 {
     char what[ERR_MSG_MAX];
@@ -173,6 +174,7 @@ static int parse_pair(struct toml_parser *p, struct toml_table *table)
     struct toml_table *into = NULL;
     if (walk_dotted(p, table, &key, &into) < 0)
         return -1;
+    assert(into != NULL);
     struct str last = key.parts[key.count - 1];
     struct toml_place place = key.places[key.count - 1];
     const struct toml_entry *twin = toml_find(into, last);
@@ -321,6 +323,7 @@ static int walk_header(struct toml_parser *p, struct toml_table *table, const st
 static int open_table(struct toml_parser *p, struct toml_table *parent, const struct key *key,
                       struct toml_table **ret_table)
 {
+    assert(parent != NULL);
     size_t last = key->count - 1;
     const struct toml_entry *entry = toml_find(parent, key->parts[last]);
     struct toml_value *value = entry == NULL ? NULL : entry->value;

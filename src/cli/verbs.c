@@ -3,20 +3,10 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 
-const struct cli_verb cli_verbs[] = {
-    {
-        .name = "completion bash",
-        .args = "",
-        .summary = "Print bash completion",
-        .details = "Try it: source <(sandglass completion bash)",
-        .run = cmd_completion_bash,
-    },
-    {
-        .name = "man",
-        .args = "",
-        .summary = "Print the man page",
-        .details = "Read it: sandglass man | man -l -",
-        .run = cmd_man,
-    },
-    {0},
+const struct cli_verb *const cli_verbs[] = {
+    &cmd_run,         &cmd_serve,
+    &cmd_exec,        &cmd_doctor,
+    &cmd_config_show, &cmd_config_schema,
+    &cmd_config_docs, &cmd_completion_bash,
+    &cmd_man,         NULL,
 };

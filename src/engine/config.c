@@ -1,0 +1,325 @@
+/* Finding and loading config.toml, computed defaults, secrets, and what must agree across keys. */
+
+#include "engine/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/secret.h"
+#include "base/sys.h"
+#include "engine/config_schema.h"
+
+/* One variable that was taken; several keys may name the same. */
+struct config_secret {
+    struct config_secret *next;
+    struct str env;
+    struct secret *secret; /* NULL when the variable is not set */
+};
+
+/* NULL when it is not set or empty. */
+static const char *env_value(const char *name)
+{
+    const char *value = getenv(name);
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+/* Finding the file. */
+
+/* A directory of the user's own by the XDG rules, with our name behind it; empty without a home.
+ * Relative values are to be ignored, says the specification. */
+static struct str xdg_dir(struct arena *arena, const char *variable, const char *below_home)
+{
+    const char *dir = env_value(variable), *home = env_value("HOME");
+    if (dir != NULL && dir[0] == '/')
+        return arena_printf(arena, "%s/sandglass", dir);
+    if (home != NULL && home[0] == '/')
+        return arena_printf(arena, "%s/%s/sandglass", home, below_home);
+    return (struct str){0};
+}
+
+static int read_file(const char *path, struct buf *text, struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(open(path, O_RDONLY | O_CLOEXEC));
+    if (fd < 0 && errno == ENOTDIR)
+        errno = ENOENT;
+    if (fd < 0)
+        return err_sys(err, errno, "configuration '%s'", path);
+    if (buf_read_all(text, fd, err) < 0)
+        return err_wrap(err, "configuration '%s'", path);
+    return 0;
+}
+
+/* The first place that has a file; `config->file` stays empty when none does. Only absence leads
+ * on to the next place: a file that is there and unreadable must not be passed over. */
+static int find_file(struct config *config, const char *file, struct buf *text, struct err *err)
+{
+    const char *named = file != NULL ? file : env_value("SANDGLASS_CONFIG");
+    if (named != NULL) {
+        /* It is printed behind every value that came from it. */
+        if (!config_form_matches(CONFIG_ANY, str_of(named)))
+            return err_set(err, ERR_INVALID, "the configuration's path must be one line of text");
+        config->file = arena_dup(&config->arena, str_of(named));
+        return read_file(named, text, err);
+    }
+    struct str own = xdg_dir(&config->arena, "XDG_CONFIG_HOME", ".config");
+    struct str places[] = {own, STR("/etc/sandglass")};
+    for (size_t i = 0; i < countof(places); i++) {
+        if (places[i].len == 0)
+            continue;
+        struct str path = arena_printf(&config->arena, "%.*s/config.toml", STR_ARG(places[i]));
+        struct err why = {0};
+        if (read_file(path.ptr, text, &why) == 0) {
+            config->file = path;
+            return 0;
+        }
+        if (why.sys != ENOENT) {
+            *err = why;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Computed defaults. */
+
+static int set_data_dir(struct config *config, struct err *err)
+{
+    struct config_server *server = &config->server;
+    if (server->data_dir.len == 0 && geteuid() == 0)
+        server->data_dir = STR("/var/lib/sandglass");
+    if (server->data_dir.len == 0)
+        server->data_dir = xdg_dir(&config->arena, "XDG_DATA_HOME", ".local/share");
+    if (server->data_dir.len == 0)
+        return err_set(err, ERR_INVALID,
+                       "no home directory to keep data in: set SANDGLASS_HOME or server.data_dir");
+    if (server->token_file.len == 0)
+        server->token_file = arena_printf(&config->arena, "%.*s/token", STR_ARG(server->data_dir));
+    return 0;
+}
+
+/* [sandbox] alone says that sandboxes are wanted. */
+static void set_sandbox_enabled(struct config *config, const struct toml_table *root)
+{
+    const struct toml_entry *section = root == NULL ? NULL : toml_find(root, STR("sandbox"));
+    struct config_setting *enabled = config_setting(config, "sandbox.enabled");
+    if (section == NULL || enabled->source != CONFIG_FROM_DEFAULT)
+        return;
+    config->sandbox.enabled = true;
+    enabled->source = CONFIG_FROM_FILE;
+    enabled->place = section->value->place;
+}
+
+/* "groq" gives GROQ_API_KEY, "my-own" MY_OWN_API_KEY; a variable cannot begin with a digit. */
+static struct str key_variable(struct arena *arena, struct str name)
+{
+    AUTO_BUF struct buf env = {0};
+    if (name.ptr[0] >= '0' && name.ptr[0] <= '9')
+        buf_put_char(&env, '_');
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        buf_put_char(&env, c == '-' ? '_' : c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
+    }
+    buf_put_cstr(&env, "_API_KEY");
+    return arena_dup(arena, buf_str(&env));
+}
+
+static void set_provider_defaults(struct config *config)
+{
+    for (size_t i = 0; i < config->providers.len; i++) {
+        struct config_provider *provider = &config->providers.items[i];
+        if (provider->api_key_env.len == 0)
+            provider->api_key_env = key_variable(&config->arena, provider->name);
+        for (size_t m = 0; m < provider->models.len; m++)
+            if (provider->models.items[m].label.len == 0)
+                provider->models.items[m].label = provider->models.items[m].id;
+    }
+}
+
+/* Secrets. */
+
+/* The value leaves the environment for good: /proc/PID/environ shows the same memory. */
+static void wipe_variable(const char *name)
+{
+    char *value = getenv(name);
+    if (value != NULL)
+        explicit_bzero(value, strlen(value));
+    (void)unsetenv(name);
+}
+
+static int take_secret(struct config *config, struct str env, const struct secret **ret_secret,
+                       struct err *err)
+{
+    for (struct config_secret *known = config->secrets; known != NULL; known = known->next) {
+        if (!str_eq(known->env, env))
+            continue;
+        *ret_secret = known->secret;
+        return 0;
+    }
+    struct config_secret *taken = arena_new(&config->arena, struct config_secret);
+    taken->env = env;
+    const char *value = env_value(env.ptr);
+    if (value != NULL && secret_new(str_of(value), &taken->secret, err) < 0)
+        return err_wrap(err, "environment variable %s", env.ptr);
+    wipe_variable(env.ptr);
+    taken->next = config->secrets;
+    config->secrets = taken;
+    *ret_secret = taken->secret;
+    return 0;
+}
+
+/* Secrets' settings say which variable they come from and whether it was set. */
+static void note_secret(struct config *config, const void *field, struct str env)
+{
+    for (struct config_setting *s = config->settings; s != NULL; s = s->next) {
+        if (s->field != field)
+            continue;
+        s->env = env;
+        if (*(const struct secret *const *)field != NULL)
+            s->source = CONFIG_FROM_ENV;
+    }
+}
+
+static int take_secrets(struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->providers.len; i++) {
+        struct config_provider *provider = &config->providers.items[i];
+        if (take_secret(config, provider->api_key_env, &provider->api_key, err) < 0)
+            return -1;
+        note_secret(config, &provider->api_key, provider->api_key_env);
+    }
+    for (size_t i = 0; i < config->sandbox.dependencies.len; i++) {
+        struct config_dependency *dependency = &config->sandbox.dependencies.items[i];
+        if (dependency->secret_env.len == 0)
+            continue;
+        if (take_secret(config, dependency->secret_env, &dependency->secret, err) < 0)
+            return -1;
+        note_secret(config, &dependency->secret, dependency->secret_env);
+    }
+    return 0;
+}
+
+/* What must agree across keys. */
+
+static int check_default_model(const struct config *config, struct err *err)
+{
+    struct str model = config->default_model, name = {0};
+    if (model.len == 0)
+        return 0;
+    const struct config_setting *setting = config_setting(config, "default_model");
+    (void)str_split(&model, '/', &name);
+    const struct config_provider *provider = config_provider(config, name);
+    if (provider == NULL)
+        return config_fail(config, err, setting->place, setting->path,
+                           "no provider '%.*s'; add a section [providers.%.*s]", STR_ARG(name),
+                           STR_ARG(name));
+    struct nearest nearest = {.word = model};
+    for (size_t i = 0; i < provider->models.len; i++) {
+        if (str_eq(provider->models.items[i].id, model))
+            return 0;
+        nearest_offer(&nearest, provider->models.items[i].id);
+    }
+    if (provider->models.len == 0)
+        return 0;
+    return config_fail(config, err, setting->place, setting->path,
+                       "providers.%.*s does not list a model '%.*s'%s%.*s%s", STR_ARG(name),
+                       STR_ARG(model), nearest.best.len > 0 ? "; did you mean " : "",
+                       STR_ARG(nearest.best), nearest.best.len > 0 ? "?" : "");
+}
+
+/* Two elements with one value in a string field that should tell them apart. */
+static int check_distinct(const struct config *config, const char *in, const char *name,
+                          struct err *err)
+{
+    for (const struct config_setting *a = config->settings; a != NULL; a = a->next) {
+        if (strcmp(a->key->in, in) != 0 || strcmp(a->key->name, name) != 0)
+            continue;
+        for (const struct config_setting *b = a->next; b != NULL; b = b->next)
+            if (b->key == a->key && str_eq(b->section, a->section) &&
+                str_eq(*(struct str *)b->field, *(struct str *)a->field))
+                return config_fail(config, err, b->place, b->path,
+                                   "'%.*s' is already listed in line %d",
+                                   STR_ARG(*(struct str *)b->field), a->place.line);
+    }
+    return 0;
+}
+
+/* A key may only go where it was said to go. */
+static int check_secret_hosts(const struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->sandbox.dependencies.len; i++) {
+        const struct config_dependency *dependency = &config->sandbox.dependencies.items[i];
+        if (dependency->secret_env.len == 0 || dependency->hosts.len > 0)
+            continue;
+        const struct config_setting *s = config->settings;
+        while (s->field != &dependency->secret_env)
+            s = s->next;
+        return config_fail(config, err, s->place, s->path,
+                           "needs hosts = [...]: where the key may be sent");
+    }
+    return 0;
+}
+
+static int check_agreement(const struct config *config, struct err *err)
+{
+    if (check_default_model(config, err) < 0 ||
+        check_distinct(config, "providers.*.models[]", "id", err) < 0 ||
+        check_distinct(config, "sandbox.dependencies[]", "package", err) < 0)
+        return -1;
+    return check_secret_hosts(config, err);
+}
+
+static int fill(struct config *config, const char *file, struct err *err)
+{
+    AUTO_BUF struct buf text = buf_with_limit(CONFIG_SIZE_MAX);
+    struct toml_table *root = NULL;
+    if (find_file(config, file, &text, err) < 0)
+        return -1;
+    /* The parser's "line L, column C" is said here as every other place is: FILE:L:C. */
+    if (config->file.len > 0 && toml_parse(buf_str(&text), &config->arena, &root, err) < 0) {
+        int line, column, end = 0;
+        if (sscanf(err->msg, "line %d, column %d: %n", &line, &column, &end) != 2 || end == 0)
+            return err_wrap(err, "%.*s", STR_ARG(config->file));
+        memmove(err->msg, err->msg + end, strlen(err->msg + end) + 1);
+        return err_wrap(err, "%.*s:%d:%d", STR_ARG(config->file), line, column);
+    }
+    if (config_read(config, root, err) < 0 || set_data_dir(config, err) < 0)
+        return -1;
+    set_sandbox_enabled(config, root);
+    set_provider_defaults(config);
+    if (check_agreement(config, err) < 0)
+        return -1;
+    return take_secrets(config, err);
+}
+
+int config_load(const char *file, struct config **ret_config, struct err *err)
+{
+    AUTO_CONFIG struct config *config = mem_alloc(sizeof *config);
+    if (fill(config, file, err) < 0)
+        return -1;
+    *ret_config = config;
+    config = NULL;
+    return 0;
+}
+
+struct config *config_free(struct config *config)
+{
+    if (config == NULL)
+        return NULL;
+    for (struct config_secret *s = config->secrets; s != NULL; s = s->next)
+        s->secret = secret_free(s->secret);
+    arena_done(&config->arena);
+    free(config);
+    return NULL;
+}
+
+const struct config_provider *config_provider(const struct config *config, struct str name)
+{
+    for (size_t i = 0; i < config->providers.len; i++)
+        if (str_eq(config->providers.items[i].name, name))
+            return &config->providers.items[i];
+    return NULL;
+}

@@ -1,0 +1,135 @@
+#pragma once
+
+/* The effective configuration: config.toml checked against the schema (config_schema.c), with
+ * defaults and the environment filled in. Read once, at start, before threads; constant after that.
+ *
+ * Keys and tokens are never in the file. They are taken out of the environment while loading: the
+ * variable is wiped and unset, the value lives in a `struct secret` and nothing here prints it. */
+
+#include "base/arena.h"
+#include "base/log.h"
+
+struct buf;
+struct err;
+struct secret;
+struct toml_table;
+
+enum { CONFIG_SIZE_MAX = 1 << 20 };
+
+/* In the order of the schema's choices. */
+enum config_tier { CONFIG_TIER_JAIL, CONFIG_TIER_ISOLATE, CONFIG_TIER_MEMORY };
+enum config_mode { CONFIG_MODE_LAZY, CONFIG_MODE_WARM };
+
+#define CONFIG_ARRAY(type)                                                                         \
+    struct {                                                                                       \
+        type *items;                                                                               \
+        size_t len;                                                                                \
+    }
+
+struct config_list {
+    struct str *items;
+    size_t len;
+};
+
+struct config_model {
+    struct str id;
+    struct str label; /* the id when none was given */
+};
+
+struct config_provider {
+    struct str name;
+    struct str base_url; /* empty: the provider's own */
+    struct str api_key_env;
+    const struct secret *api_key;     /* NULL when the variable is not set */
+    const struct toml_table *options; /* NULL when there are none; passed on unread */
+    CONFIG_ARRAY(struct config_model) models;
+};
+
+struct config_dependency {
+    struct str package; /* npm name, or pypi:name */
+    struct str version; /* empty: the newest */
+    struct config_list docs;
+    struct str secret_env;
+    const struct secret *secret; /* NULL when there is none or the variable is not set */
+    struct config_list hosts;    /* where the secret may be sent */
+};
+
+struct config_server {
+    struct str listen;
+    struct str data_dir;
+    struct str token_file;
+    struct config_list host_names;
+    enum log_format log_format;
+    enum log_level log_level;
+    int64_t max_connections, max_connections_per_address;
+    int64_t header_timeout_seconds, body_idle_seconds, keep_alive_seconds, drain_seconds;
+};
+
+struct config_sandbox {
+    bool enabled; /* false: no sandbox services, no tools, no indexing of documents */
+    enum config_tier provider;
+    enum config_mode mode;
+    struct str region;
+    int64_t volume_ttl_minutes, volume_capacity_mb;
+    int64_t timeout_seconds, memory_mb, idle_seconds;
+    CONFIG_ARRAY(struct config_dependency) dependencies;
+};
+
+struct config_jail {
+    int64_t memory_mb, pids;
+    double cpus;
+    int64_t open_files, tmp_mb, workspace_mb;
+    int64_t exec_seconds, kill_grace_ms, output_kb;
+    int64_t pool_size;
+};
+
+struct config_isolate {
+    int64_t memory_mb, timeout_ms, code_max_chars;
+    int64_t console_lines, result_depth, result_items;
+    int64_t pool_size;
+};
+
+struct config_setting;
+struct config_secret;
+
+struct config {
+    struct str file;          /* as it was named or found; empty when there is none */
+    struct str default_model; /* "provider/model", empty when not set */
+    CONFIG_ARRAY(struct config_provider) providers;
+    struct config_server server;
+    struct config_sandbox sandbox;
+    struct config_jail jail;
+    struct config_isolate isolate;
+
+    /* The loader's: where each value came from, and what is wiped at the end. */
+    struct config_setting *settings, *last_setting;
+    struct config_secret *secrets;
+    struct arena arena;
+};
+
+/* Finds the file: `file` (--config, may be NULL), $SANDGLASS_CONFIG, the XDG configuration
+ * directory, /etc/sandglass; without one the defaults hold. A file named by the first two must be
+ * there. Takes secrets out of the environment, so a second load does not see them again.
+ *
+ * INVALID ("FILE:LINE:COLUMN: KEY: what is wrong"), NOT_FOUND, FORBIDDEN or TOO_LARGE. */
+int config_load(const char *file, struct config **ret_config, struct err *err) MUST_USE;
+struct config *config_free(struct config *config);
+DEFINE_FREEP(config)
+#define AUTO_CONFIG AUTO(config_freep)
+
+/* NULL when there is none of that name. */
+const struct config_provider *config_provider(const struct config *config, struct str name);
+
+/* Nobody set it: neither the file nor the environment. `path` is like "server.token_file". */
+bool config_is_default(const struct config *config, const char *path);
+
+/* One info line for the whole, at debug one for each setting. */
+void config_log(const struct config *config);
+
+/* For people: TOML that would give the same configuration, with where each value came from. */
+void config_put_settings(const struct config *config, struct buf *out);
+void config_put_settings_json(const struct config *config, struct buf *out);
+/* Every key there is, for people, as JSON Schema 2020-12, and as docs/CONFIG.md. */
+void config_put_schema(struct buf *out);
+void config_put_schema_json(struct buf *out);
+void config_put_docs(struct buf *out);

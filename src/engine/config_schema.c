@@ -1,0 +1,176 @@
+/* Every key of config.toml: the one place from which come validation, defaults, `config show`,
+ * `config schema` and docs/CONFIG.md. Limits are those of the threat model's table. */
+
+#include "engine/config_schema.h"
+
+#include "base/buf.h"
+#include "engine/config.h"
+
+static const char *const log_formats[] = {"text", "json", NULL};
+static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const tiers[] = {"jail", "isolate", "memory", NULL};
+static const char *const modes[] = {"lazy", "warm", NULL};
+
+#define AT(type, field) .offset = offsetof(struct type, field)
+#define NUMBER(low, high, value)                                                                   \
+    .type = CONFIG_INT, .min = (low), .max = (high), .fallback = (value)
+#define CHOICE(list, value) .type = CONFIG_CHOICE, .choices = (list), .fallback = (value)
+#define TEXT(what) .type = CONFIG_STR, .form = (what), .max = 4096
+#define MANY(what, most) .type = CONFIG_LIST, .form = (what), .max = (most)
+
+enum { DAY_SECONDS = 86400, YEAR_MINUTES = 525600, TERABYTE_MB = 1 << 20 };
+
+const struct config_key config_keys[] = {
+    {"", "default_model", TEXT(CONFIG_MODEL), AT(config, default_model),
+     .help = "Model that is used when none is asked for, as PROVIDER/MODEL"},
+
+    {"", "providers", CONFIG_MAP, AT(config, providers), .opens = "providers.*",
+     .size = sizeof(struct config_provider), .max = 64,
+     .help = "Model providers: one table [providers.NAME] each"},
+    {"providers.*", "base_url", TEXT(CONFIG_URL), AT(config_provider, base_url),
+     .note = "the provider's own", .help = "Where its API answers"},
+    {"providers.*", "api_key_env", TEXT(CONFIG_VARIABLE), AT(config_provider, api_key_env),
+     .note = "NAME_API_KEY", .help = "Environment variable that holds the key"},
+    {"providers.*", "api_key", CONFIG_SECRET, AT(config_provider, api_key),
+     .help = "The key; from the environment only, then wiped there"},
+    {"providers.*", "options", CONFIG_FREE, AT(config_provider, options),
+     .help = "Passed on to the provider as it is"},
+    {"providers.*", "models", CONFIG_TABLES, AT(config_provider, models),
+     .opens = "providers.*.models[]", .size = sizeof(struct config_model), .max = 256,
+     .help = "Models to offer; all of them when none is listed"},
+    {"providers.*.models[]", "id", TEXT(CONFIG_ANY), AT(config_model, id), .required = true,
+     .help = "The provider's name for it"},
+    {"providers.*.models[]", "label", TEXT(CONFIG_ANY), AT(config_model, label), .note = "the id",
+     .help = "Name shown to people"},
+
+    {"", "server", CONFIG_TABLE, AT(config, server), .opens = "server",
+     .help = "The daemon: where it listens, where it stores, what it accepts"},
+    {"server", "listen", TEXT(CONFIG_ADDRESS), AT(config_server, listen),
+     .fallback = "127.0.0.1:7070", .env = "SANDGLASS_LISTEN",
+     .help = "Address of the HTTP server; anything but loopback needs a token"},
+    {"server", "data_dir", TEXT(CONFIG_PATH), AT(config_server, data_dir), .env = "SANDGLASS_HOME",
+     .note = "/var/lib/sandglass as root, else $XDG_DATA_HOME/sandglass",
+     .help = "Directory of everything that is kept; deleting it removes every trace"},
+    {"server", "token_file", TEXT(CONFIG_PATH), AT(config_server, token_file),
+     .note = "data_dir/token", .help = "File with the access token; made at first start"},
+    {"server", "log_format", CHOICE(log_formats, "text"), AT(config_server, log_format),
+     .env = "SANDGLASS_LOG_FORMAT", .help = "key=value lines, or one JSON object a line"},
+    {"server", "log_level", CHOICE(log_levels, "info"), AT(config_server, log_level),
+     .env = "SANDGLASS_LOG_LEVEL", .help = "Least important level that is logged"},
+    {"server", "max_connections", NUMBER(1, 65536, "1024"), AT(config_server, max_connections),
+     .help = "Open connections"},
+    {"server", "max_connections_per_address", NUMBER(1, 65536, "64"),
+     AT(config_server, max_connections_per_address), .help = "Open connections of one address"},
+    {"server", "host_names", MANY(CONFIG_HOST, 32), AT(config_server, host_names),
+     .help = "Further host names by which clients may call the server"},
+    {"server", "header_timeout_seconds", NUMBER(1, 600, "10"),
+     AT(config_server, header_timeout_seconds), .help = "Time until the headers are complete"},
+    {"server", "body_idle_seconds", NUMBER(1, 3600, "30"), AT(config_server, body_idle_seconds),
+     .help = "Silence within a body before the connection is closed"},
+    {"server", "keep_alive_seconds", NUMBER(1, 3600, "60"), AT(config_server, keep_alive_seconds),
+     .help = "Silence between requests before the connection is closed"},
+    {"server", "drain_seconds", NUMBER(0, 3600, "10"), AT(config_server, drain_seconds),
+     .help = "Time that running work gets when the daemon is asked to stop"},
+
+    {"", "sandbox", CONFIG_TABLE, AT(config, sandbox), .opens = "sandbox",
+     .help = "Sandboxes of sessions; without this section there are no sandbox services, no tools "
+             "and no indexing of documents"},
+    {"sandbox", "enabled", .type = CONFIG_BOOL, AT(config_sandbox, enabled), .fallback = "false",
+     .note = "true when the section is there",
+     .help = "Offer sandboxes, tools and document search"},
+    {"sandbox", "provider", CHOICE(tiers, "jail"), AT(config_sandbox, provider),
+     .help = "Tier of session sandboxes"},
+    {"sandbox", "mode", CHOICE(modes, "lazy"), AT(config_sandbox, mode),
+     .help = "Make a session's sandbox at first use, or with the session"},
+    {"sandbox", "region", TEXT(CONFIG_NAME), AT(config_sandbox, region), .fallback = "local",
+     .help = "Name of the place where sandboxes run, as reported to clients"},
+    {"sandbox", "volume_ttl_minutes", NUMBER(1, YEAR_MINUTES, "30"),
+     AT(config_sandbox, volume_ttl_minutes), .help = "A volume lives this long after its last use"},
+    {"sandbox", "volume_capacity_mb", NUMBER(1, TERABYTE_MB, "300"),
+     AT(config_sandbox, volume_capacity_mb), .help = "Size of one volume"},
+    {"sandbox", "timeout_seconds", NUMBER(1, DAY_SECONDS, "300"),
+     AT(config_sandbox, timeout_seconds), .help = "A session's sandbox is paused after this time"},
+    {"sandbox", "memory_mb", NUMBER(16, TERABYTE_MB, "1280"), AT(config_sandbox, memory_mb),
+     .help = "Memory of a session's sandbox"},
+    {"sandbox", "idle_seconds", NUMBER(1, DAY_SECONDS, "300"), AT(config_sandbox, idle_seconds),
+     .help = "A session without work becomes dormant after this time"},
+    {"sandbox", "dependencies", CONFIG_TABLES, AT(config_sandbox, dependencies),
+     .opens = "sandbox.dependencies[]", .size = sizeof(struct config_dependency), .max = 256,
+     .help = "Packages that are installed in every session's sandbox"},
+    {"sandbox.dependencies[]", "package", TEXT(CONFIG_PACKAGE), AT(config_dependency, package),
+     .required = true, .help = "npm name, or pypi:NAME"},
+    {"sandbox.dependencies[]", "version", TEXT(CONFIG_VERSION), AT(config_dependency, version),
+     .note = "the newest", .help = "Exact version"},
+    {"sandbox.dependencies[]", "docs", MANY(CONFIG_URL, 64), AT(config_dependency, docs),
+     .help = "Pages to index for search_docs"},
+    {"sandbox.dependencies[]", "secret_env", TEXT(CONFIG_VARIABLE),
+     AT(config_dependency, secret_env),
+     .help = "Environment variable with the package's key; sandboxes see a placeholder"},
+    {"sandbox.dependencies[]", "secret", CONFIG_SECRET, AT(config_dependency, secret),
+     .help = "That key; from the environment only, then wiped there"},
+    {"sandbox.dependencies[]", "hosts", MANY(CONFIG_HOST, 64), AT(config_dependency, hosts),
+     .help = "Hosts that the package may reach and the key may be sent to"},
+
+    {"", "jail", CONFIG_TABLE, AT(config, jail), .opens = "jail",
+     .help = "What a jail gets that asks for nothing else"},
+    {"jail", "memory_mb", NUMBER(16, TERABYTE_MB, "512"), AT(config_jail, memory_mb),
+     .help = "Memory, with no swap"},
+    {"jail", "pids", NUMBER(8, 1024, "256"), AT(config_jail, pids),
+     .help = "Processes and threads"},
+    {"jail", "cpus", .type = CONFIG_FLOAT, .min = 0.05, .max = 1024, .fallback = "1",
+     AT(config_jail, cpus), .help = "Processor time, in cores"},
+    {"jail", "open_files", NUMBER(64, 65536, "1024"), AT(config_jail, open_files),
+     .help = "Open descriptors of one process"},
+    {"jail", "tmp_mb", NUMBER(1, 4096, "64"), AT(config_jail, tmp_mb),
+     .help = "/tmp and /dev/shm, each; counts as memory"},
+    {"jail", "workspace_mb", NUMBER(1, TERABYTE_MB, "1024"), AT(config_jail, workspace_mb),
+     .help = "Working files"},
+    {"jail", "exec_seconds", NUMBER(1, 600, "30"), AT(config_jail, exec_seconds),
+     .help = "Time of one command"},
+    {"jail", "kill_grace_ms", NUMBER(0, 60000, "2000"), AT(config_jail, kill_grace_ms),
+     .help = "Between SIGTERM and SIGKILL"},
+    {"jail", "output_kb", NUMBER(1, 16384, "1024"), AT(config_jail, output_kb),
+     .help = "Kept output of each stream: half from the beginning, half from the end"},
+    {"jail", "pool_size", NUMBER(0, 256, "4"), AT(config_jail, pool_size),
+     .help = "Jails that wait ready; 0 makes each when it is asked for"},
+
+    {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
+     .help = "What a JavaScript isolate gets that asks for nothing else"},
+    {"isolate", "memory_mb", NUMBER(1, 2048, "16"), AT(config_isolate, memory_mb),
+     .help = "Memory of one isolate"},
+    {"isolate", "timeout_ms", NUMBER(1, 600000, "3000"), AT(config_isolate, timeout_ms),
+     .help = "Time of one evaluation"},
+    {"isolate", "code_max_chars", NUMBER(1, 16 << 20, "12000"), AT(config_isolate, code_max_chars),
+     .help = "Length of the code"},
+    {"isolate", "console_lines", NUMBER(0, 100000, "100"), AT(config_isolate, console_lines),
+     .help = "Kept lines of console output"},
+    {"isolate", "result_depth", NUMBER(1, 60, "10"), AT(config_isolate, result_depth),
+     .help = "Levels of the result that are shown"},
+    {"isolate", "result_items", NUMBER(1, 100000, "200"), AT(config_isolate, result_items),
+     .help = "Items of each array or object of the result that are shown"},
+    {"isolate", "pool_size", NUMBER(0, 64, "1"), AT(config_isolate, pool_size),
+     .help = "Worker processes that wait ready"},
+};
+
+const size_t config_key_count = countof(config_keys);
+
+const struct config_key *config_next_key(const struct config_key *after, const char *section)
+{
+    const struct config_key *key = after == NULL ? config_keys : after + 1;
+    while (key < config_keys + config_key_count && strcmp(key->in, section) != 0)
+        key++;
+    return key < config_keys + config_key_count ? key : NULL;
+}
+
+void config_put_path(struct buf *buf, const char *in, const char *name)
+{
+    if (in[0] != '\0')
+        buf_printf(buf, "%s.", in);
+    buf_put_cstr(buf, name);
+}
+
+const char *config_source_name(enum config_source source)
+{
+    static const char *const names[] = {"default", "file", "environment"};
+    return names[source];
+}
