@@ -15,6 +15,26 @@ static const struct cli_option serve_options[] = {
     {0},
 };
 
+static const struct cli_option policy_options[] = {
+    {0, "method", "METHOD", "Ask for this method (GET)"},
+    {0, "resolve", NULL, "Resolve the name and judge its addresses too"},
+    CLI_OPTION_JSON,
+    {0},
+};
+
+static const struct cli_option bridges_options[] = {
+    CLI_OPTION_JSON,
+    {0, "dts", NULL, "Print TypeScript declarations"},
+    {0},
+};
+
+static const struct cli_option bridges_call_options[] = {
+    {0, "policy", "POLICY", "Where api.fetch may go, as in 'policy test' (none)"},
+    {0, "hint", "KEY=VALUE", "latitude, longitude, city or country of the user", .repeated = true},
+    {0, "timeout", "MS", "Time for the call (30000)"},
+    {0},
+};
+
 const struct cli_verb cli_verbs[] = {
     {
         .name = "serve",
@@ -36,6 +56,44 @@ const struct cli_verb cli_verbs[] = {
             "explains every line.",
         .options = json_option,
         .run = cmd_doctor,
+    },
+    {
+        .name = "policy test",
+        .args = "POLICY URL",
+        .summary = "Say whether a network policy lets a request out, and why",
+        .details = "POLICY is text like 'allow api.example.com, *.github.com:443; deny "
+                   "x.github.com', 'public' or 'none', or the name of a .json file. Exits 0 when "
+                   "the request is allowed, 1 when it is refused.",
+        .options = policy_options,
+        .args_min = 2,
+        .args_max = 2,
+        .run = cmd_policy_test,
+    },
+    {
+        .name = "bridges",
+        .args = "",
+        .summary = "List the functions of the host that code in an isolate may call",
+        .options = bridges_options,
+        .run = cmd_bridges,
+    },
+    {
+        .name = "bridges call",
+        .args = "NAME [ARGUMENTS]",
+        .summary = "Call one of them, as a script would",
+        .details =
+            "ARGUMENTS is a JSON array, like '[{\"latitude\": 52.52, \"longitude\": 13.41}]'. "
+            "Prints the result as JSON.",
+        .options = bridges_call_options,
+        .args_min = 1,
+        .args_max = 2,
+        .run = cmd_bridges_call,
+    },
+    {
+        .name = "bridges docs",
+        .args = "",
+        .summary = "Print docs/BRIDGES.md",
+        .hidden = true,
+        .run = cmd_bridges_docs,
     },
     {
         .name = "config show",
