@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <unistd.h>
 
+#include "api/linger.h"
 #include "api/metrics.h"
 #include "api/strict.h"
 #include "base/clock.h"
@@ -40,12 +41,13 @@ struct http {
     VEC(struct conn *) by_fd;
     struct conn *conns;
     struct http_counts counts;
+    struct lingers lingers;
     bool is_running; /* inside MHD_run */
     void (*on_drained)(void *ctx);
     void *drained_ctx;
 };
 
-enum { POOL_SIZE = 48 << 10, DRAIN_READ_MAX = 1 << 20, STUCK_READER_S = 75 };
+enum { POOL_SIZE = 48 << 10, STUCK_READER_S = 75 };
 
 /* The server whose bytes are being read on this thread: recv is judged for it alone. */
 static _Thread_local struct http *reading;
@@ -86,18 +88,6 @@ static const char *code_of(int status)
     return err_wire_name(status == 400 ? ERR_INVALID : ERR_TOO_LARGE);
 }
 
-/* Bytes left unread would turn our close into a reset, which can overtake the answer. */
-static void read_away(int fd)
-{
-    char bytes[4096];
-    for (size_t seen = 0; seen < DRAIN_READ_MAX;) {
-        ssize_t count = __real_recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (count <= 0)
-            return;
-        seen += (size_t)count;
-    }
-}
-
 /* Answers past the library and ends the connection; the library sees an end of input. */
 static void cut(struct conn *conn, int status, const char *why)
 {
@@ -123,9 +113,7 @@ static void cut(struct conn *conn, int status, const char *why)
         buf_put(&text, buf_str(&body));
         (void)send(conn->fd, text.ptr, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    (void)shutdown(conn->fd, SHUT_WR);
-    read_away(conn->fd);
-    (void)shutdown(conn->fd, SHUT_RDWR);
+    linger_add(&conn->http->lingers, conn->fd);
 }
 
 static void note_bytes(struct conn *conn, bool was_between)
@@ -180,11 +168,35 @@ static struct conn *conn_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->socket_context;
 }
 
+static bool is_idle(const struct conn *conn)
+{
+    return conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
+}
+
+/* Near the limit the connection that has been idle longest makes room: holding connections open
+ * must not keep others out. */
+static void make_room(struct http *http)
+{
+    size_t max = http->options.connections_max;
+    struct conn *oldest = NULL;
+    if (http->counts.connections + 1 + MAX(max / 64, (size_t)1) <= max)
+        return;
+    for (struct conn *conn = http->conns; conn != NULL; conn = conn->next)
+        if (is_idle(conn) && !conn->is_cut &&
+            (oldest == NULL || conn->since_ms <= oldest->since_ms))
+            oldest = conn;
+    if (oldest == NULL)
+        return;
+    oldest->is_cut = true;
+    (void)shutdown(oldest->fd, SHUT_RDWR);
+}
+
 static void open_conn(struct http *http, struct MHD_Connection *connection, void **socket_context)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct conn *conn = mem_alloc(sizeof *conn);
+    make_room(http);
     conn->http = http;
     conn->fd = info->connect_fd;
     conn->strict.body_max = ROUTE_BODY_MAX;
@@ -194,7 +206,7 @@ static void open_conn(struct http *http, struct MHD_Connection *connection, void
         conn->next->prev = conn;
     http->conns = conn;
     while (http->by_fd.len <= (size_t)conn->fd)
-        *vec_push(&http->by_fd) = NULL;
+        (void)vec_push(&http->by_fd);
     http->by_fd.ptr[conn->fd] = conn;
     http->counts.connections++;
     http->counts.accepted++;
@@ -266,6 +278,17 @@ static const char *lateness(struct conn *conn, int64_t now)
     return slow ? "the request's body comes too slowly" : NULL;
 }
 
+/* The library reads until the socket is empty and then waits for the next edge; an end of input
+ * that came together with the last bytes makes none. */
+static bool has_vanished(const struct conn *conn)
+{
+    if (!is_idle(conn) && !strict_in_head(&conn->strict) && !strict_in_body(&conn->strict))
+        return false;
+    char byte;
+    ssize_t count = __real_recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static void on_sweep(void *ctx)
 {
     struct http *http = ctx;
@@ -273,10 +296,11 @@ static void on_sweep(void *ctx)
     bool draining = http->options.rules.is_draining;
     for (struct conn *conn = http->conns; conn != NULL; conn = conn->next) {
         const char *late = lateness(conn, now);
-        bool idle = conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
+        bool is_old = now - conn->since_ms > http->options.keep_alive_ms;
         if (late != NULL) {
             cut(conn, 408, late);
-        } else if (idle && (draining || now - conn->since_ms > http->options.keep_alive_ms)) {
+            (void)shutdown(conn->fd, SHUT_RDWR);
+        } else if (has_vanished(conn) || (is_idle(conn) && (draining || is_old))) {
             (void)shutdown(conn->fd, SHUT_RDWR);
         }
     }
@@ -421,8 +445,11 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
                          UNUSED enum MHD_RequestTerminationCode why)
 {
     struct conn *conn = conn_of(connection);
-    if (conn != NULL)
-        end_request(conn);
+    if (conn == NULL)
+        return;
+    if (conn->request != NULL && conn->request->must_close && !conn->is_cut)
+        linger_add(&conn->http->lingers, conn->fd);
+    end_request(conn);
 }
 
 void http_resume(struct request *request)
@@ -444,6 +471,10 @@ static void check_drained(struct http *http)
 {
     if (http->on_drained == NULL || http->counts.running > 0)
         return;
+    if (http->lingers.count > 0) {
+        timer_set(http->timer, 10, 0); /* at most LINGER_MS in all */
+        return;
+    }
     void (*call)(void *ctx) = http->on_drained;
     http->on_drained = NULL;
     call(http->drained_ctx);
@@ -455,11 +486,15 @@ static void pump(struct http *http)
     assert(!http->is_running);
     http->is_running = true;
     reading = http;
+    size_t before = http->counts.connections;
     (void)MHD_run(http->daemon);
     reading = NULL;
     http->is_running = false;
     MHD_UNSIGNED_LONG_LONG wait_ms;
-    if (MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES)
+    /* At its limit the library stops listening, and begins again only in the run after a close. */
+    if (http->counts.connections < before)
+        timer_set(http->timer, 0, 0);
+    else if (MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES)
         timer_set(http->timer, (int64_t)MIN(wait_ms, 60000ULL), 0);
     else
         timer_clear(http->timer);
@@ -526,6 +561,7 @@ int http_open(struct loop *loop, int listen_fd, const struct http_options *optio
     loop_assert(loop);
     struct http *http = mem_alloc(sizeof *http);
     http->loop = loop;
+    http->lingers.loop = loop;
     http->listen_fd = -1;
     http->options = *options;
     set_defaults(&http->options);
@@ -568,6 +604,7 @@ struct http *http_free(struct http *http)
         reading = NULL;
     }
     http->sweep = timer_free(http->sweep);
+    linger_done(&http->lingers);
     vec_done(&http->by_fd);
     free(http);
     return NULL;

@@ -187,6 +187,8 @@ static void tell_ready(struct server *server, const struct server_options *optio
 
 static void finish(struct server *server)
 {
+    if (server->hosts.len > 0 && addr_is_unix(&server->addr))
+        (void)unlink(server->addr.sa.un.sun_path); /* ours since we listened on it */
     /* A handler that still holds a request would reply to nobody: the process ends anyway. */
     if (server->http != NULL && http_counts(server->http).running == 0)
         server->http = http_free(server->http);
@@ -200,8 +202,6 @@ static void finish(struct server *server)
         vec_done(&server->hosts);
         vec_done(&server->origins);
     }
-    if (addr_is_unix(&server->addr) && server->hosts.ptr != NULL)
-        (void)unlink(server->addr.sa.un.sun_path);
     home_close(&server->home);
 }
 

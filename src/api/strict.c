@@ -181,7 +181,7 @@ static bool end_line(struct strict *strict)
         strict->state = STRICT_BETWEEN;
         return line.len == 0 || refuse(strict, 400, "trailers are not accepted");
     default:
-        assert(!"a state without lines");
+        assert(false); /* a state without lines */
         return false;
     }
 }

@@ -2,6 +2,8 @@
 
 /* File descriptors: owned by a scope, CLOEXEC from birth, opened beneath a directory. */
 
+#include <sys/types.h>
+
 #include "base/str.h"
 
 struct err;

@@ -16,6 +16,11 @@ const struct cli_option cli_common[] = {
     {0},
 };
 
+const struct cli_option cli_json_only[] = {
+    CLI_OPTION_JSON,
+    {0},
+};
+
 /* How many words of the command line name this verb; 0 when they do not. */
 static int words_matched(const struct cli_verb *verb, int argc, char **argv)
 {
@@ -33,28 +38,24 @@ static const struct cli_verb *find_verb(int argc, char **argv, int *ret_words)
 {
     const struct cli_verb *best = NULL;
     *ret_words = 0;
-    for
-        CLI_VERBS(verb)
-        {
-            int words = words_matched(verb, argc, argv);
-            if (words > *ret_words) {
-                best = verb;
-                *ret_words = words;
-            }
+    CLI_EACH_VERB (verb) {
+        int words = words_matched(verb, argc, argv);
+        if (words > *ret_words) {
+            best = verb;
+            *ret_words = words;
         }
+    }
     return best;
 }
 
 /* "config" alone names no verb, but is the first word of some. */
 static bool is_group(struct str word)
 {
-    for
-        CLI_VERBS(verb)
-        {
-            struct str name = str_of(verb->name);
-            if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
-                return true;
-        }
+    CLI_EACH_VERB (verb) {
+        struct str name = str_of(verb->name);
+        if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
+            return true;
+    }
     return false;
 }
 
@@ -69,10 +70,9 @@ static int unknown_verb(int argc, char **argv, struct err *err)
         return err_set(err, ERR_INVALID, "'%s' needs another word; see 'sandglass %s --help'",
                        argv[0], argv[0]);
     struct nearest nearest = {.word = buf_str(&typed)};
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        nearest_offer(&nearest, str_of(verb->name));
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            nearest_offer(&nearest, str_of(verb->name));
     if (nearest.best.len > 0)
         return err_set(err, ERR_INVALID, "unknown command '%s'; did you mean '%.*s'?",
                        buf_cstr(&typed), STR_ARG(nearest.best));
@@ -225,10 +225,9 @@ static bool answered_without_verb(int argc, char **argv)
     if (help) {
         cli_help_overview(&out);
     } else if (group_help) {
-        for
-            CLI_VERBS(verb)
-        if (str_starts(str_of(verb->name), str_of(argv[0])) && !verb->hidden)
-            cli_help_verb(verb, &out);
+        CLI_EACH_VERB (verb)
+            if (str_starts(str_of(verb->name), str_of(argv[0])) && !verb->hidden)
+                cli_help_verb(verb, &out);
     } else if (strcmp(argv[0], "--version") == 0) {
         buf_put_cstr(&out, "sandglass " SG_VERSION "\n");
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 /* The command line: one table of verbs from which come dispatch, --help, completion and the man
- * page. A verb is a row in verbs.c and a cmd_*.c. */
+ * page. A verb is defined with its options in its cmd_*.c and listed in verbs.c. */
 
 #include "base/str.h"
 
@@ -59,9 +59,12 @@ struct cli_verb {
         .name = "json", .help = "Print JSON for programs instead of text for people"               \
     }
 
-/* The table; ends with a row without name. `cli_common` options are understood by every verb:
- * --help, --config FILE. */
-extern const struct cli_verb cli_verbs[];
+/* For a verb that has that option and no other. */
+extern const struct cli_option cli_json_only[];
+
+/* The table; NULL ends it. `cli_common` options are understood by every verb: --help, --config
+ * FILE. */
+extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_option cli_common[];
 
 /* All of main(): parses, runs, prints errors, gives the exit code. */

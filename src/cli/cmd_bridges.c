@@ -24,7 +24,7 @@ static int print(void (*put)(const struct bridge_set *set, struct buf *out), str
     return EXIT_OK;
 }
 
-int cmd_bridges(const struct cli_call *call, struct err *err)
+static int list(const struct cli_call *call, struct err *err)
 {
     if (cli_has(call, "json") && cli_has(call, "dts"))
         return err_set(err, ERR_INVALID, "bridges: --json and --dts exclude each other");
@@ -34,7 +34,7 @@ int cmd_bridges(const struct cli_call *call, struct err *err)
                  err);
 }
 
-int cmd_bridges_docs(UNUSED const struct cli_call *call, struct err *err)
+static int docs(UNUSED const struct cli_call *call, struct err *err)
 {
     return print(bridge_put_docs, err);
 }
@@ -120,7 +120,7 @@ static int print_answer(const struct trial *trial, struct err *err)
     return EXIT_OK;
 }
 
-int cmd_bridges_call(const struct cli_call *call, struct err *err)
+static int call_one(const struct cli_call *call, struct err *err)
 {
     AUTO(trial_done) struct trial trial = {0};
     struct bridge_call *running = NULL;
@@ -139,3 +139,44 @@ int cmd_bridges_call(const struct cli_call *call, struct err *err)
     (void)bridge_call_free(running);
     return print_answer(&trial, err);
 }
+
+static const struct cli_option list_options[] = {
+    CLI_OPTION_JSON,
+    {0, "dts", NULL, "Print TypeScript declarations"},
+    {0},
+};
+
+static const struct cli_option call_options[] = {
+    {0, "policy", "POLICY", "Where api.fetch may go, as in 'policy test' (none)"},
+    {0, "hint", "KEY=VALUE", "latitude, longitude, city or country of the user", .repeated = true},
+    {0, "timeout", "MS", "Time for the call (30000)"},
+    {0},
+};
+
+const struct cli_verb cmd_bridges = {
+    .name = "bridges",
+    .args = "",
+    .summary = "List the functions of the host that code in an isolate may call",
+    .options = list_options,
+    .run = list,
+};
+
+const struct cli_verb cmd_bridges_call = {
+    .name = "bridges call",
+    .args = "NAME [ARGUMENTS]",
+    .summary = "Call one of them, as a script would",
+    .details = "ARGUMENTS is a JSON array, like '[{\"latitude\": 52.52, \"longitude\": 13.41}]'. "
+               "Prints the result as JSON.",
+    .options = call_options,
+    .args_min = 1,
+    .args_max = 2,
+    .run = call_one,
+};
+
+const struct cli_verb cmd_bridges_docs = {
+    .name = "bridges docs",
+    .args = "",
+    .summary = "Print docs/BRIDGES.md",
+    .hidden = true,
+    .run = docs,
+};

@@ -15,13 +15,12 @@ static void put_verb_case(const struct cli_verb *verb, struct buf *out)
 
 static void put_verb_words(struct buf *out)
 {
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        buf_printf(out, "%s\n", verb->name);
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            buf_printf(out, "%s\n", verb->name);
 }
 
-int cmd_completion_bash(UNUSED const struct cli_call *call, UNUSED struct err *err)
+static int completion_bash(UNUSED const struct cli_call *call, UNUSED struct err *err)
 {
     AUTO_BUF struct buf out = {0};
     buf_put_cstr(&out, "# bash completion for sandglass: source <(sandglass completion bash)\n"
@@ -38,10 +37,9 @@ int cmd_completion_bash(UNUSED const struct cli_call *call, UNUSED struct err *e
                        "    local verb=\"${COMP_WORDS[*]:1:2}\"\n"
                        "    grep -qxF -- \"$verb\" <<<\"$verbs\" || verb=${COMP_WORDS[1]}\n"
                        "    case \"$verb\" in\n");
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        put_verb_case(verb, &out);
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            put_verb_case(verb, &out);
     buf_put_cstr(
         &out,
         "    esac\n"
@@ -103,7 +101,7 @@ static void put_man_verb(const struct cli_verb *verb, struct buf *out)
     }
 }
 
-int cmd_man(UNUSED const struct cli_call *call, UNUSED struct err *err)
+static int man(UNUSED const struct cli_call *call, UNUSED struct err *err)
 {
     AUTO_BUF struct buf out = {0};
     buf_put_cstr(&out,
@@ -111,10 +109,9 @@ int cmd_man(UNUSED const struct cli_call *call, UNUSED struct err *err)
                  ".SH NAME\nsandglass \\- a place where the code that a model writes can run\n"
                  ".SH SYNOPSIS\n.B sandglass\nCOMMAND [OPTION...] [ARG...]\n"
                  ".SH COMMANDS\n");
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        put_man_verb(verb, &out);
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            put_man_verb(verb, &out);
     buf_put_cstr(&out, ".SH COMMON OPTIONS\n");
     for (const struct cli_option *option = cli_common; option->name != NULL; option++) {
         AUTO_BUF struct buf label = {0};
@@ -133,3 +130,19 @@ int cmd_man(UNUSED const struct cli_call *call, UNUSED struct err *err)
     cli_print(buf_str(&out));
     return EXIT_OK;
 }
+
+const struct cli_verb cmd_completion_bash = {
+    .name = "completion bash",
+    .args = "",
+    .summary = "Print bash completion",
+    .details = "Try it: source <(sandglass completion bash)",
+    .run = completion_bash,
+};
+
+const struct cli_verb cmd_man = {
+    .name = "man",
+    .args = "",
+    .summary = "Print the man page",
+    .details = "Read it: sandglass man | man -l -",
+    .run = man,
+};

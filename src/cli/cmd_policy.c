@@ -96,7 +96,7 @@ static void put_json(const struct question *question, struct buf *out)
     buf_put_char(out, '\n');
 }
 
-int cmd_policy_test(const struct cli_call *call, struct err *err)
+static int test(const struct cli_call *call, struct err *err)
 {
     AUTO_POLICY struct policy *policy = NULL;
     struct str url = str_of(call->args[1]);
@@ -121,3 +121,23 @@ int cmd_policy_test(const struct cli_call *call, struct err *err)
     cli_print(buf_str(&out));
     return verdict_is_allowed(&question.verdict) ? EXIT_OK : EXIT_FAILED;
 }
+
+static const struct cli_option options[] = {
+    {0, "method", "METHOD", "Ask for this method (GET)"},
+    {0, "resolve", NULL, "Resolve the name and judge its addresses too"},
+    CLI_OPTION_JSON,
+    {0},
+};
+
+const struct cli_verb cmd_policy_test = {
+    .name = "policy test",
+    .args = "POLICY URL",
+    .summary = "Say whether a network policy lets a request out, and why",
+    .details = "POLICY is text like 'allow api.example.com, *.github.com:443; deny x.github.com', "
+               "'public' or 'none', or the name of a .json file. Exits 0 when the request is "
+               "allowed, 1 when it is refused.",
+    .options = options,
+    .args_min = 2,
+    .args_max = 2,
+    .run = test,
+};

@@ -47,10 +47,9 @@ void cli_help_overview(struct buf *out)
     buf_put_cstr(out,
                  "sandglass " SG_VERSION ": a place where the code that a model writes can run\n"
                  "\nUsage: sandglass COMMAND [OPTION...] [ARG...]\n\nCommands:\n");
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
     buf_put_cstr(out,
                  "\n'sandglass COMMAND --help' explains one.\n"
                  "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line,\n"

@@ -24,7 +24,8 @@ struct stream {
     enum side writing;
     bool told_closed;
     struct err why; /* why writing ended; code NONE for an orderly end */
-    bool *freed;    /* set while a call-back runs: tells its caller that the stream is gone */
+    int calls_out;  /* call-backs that run now, one inside the other */
+    bool is_freed;  /* by one of them: the last one to return lets the memory go */
 };
 
 enum { READ_SIZE = 64 << 10 };
@@ -68,18 +69,16 @@ static void send_some(struct stream *stream)
     }
 }
 
-/* True when the stream is still there afterwards. */
-#define CALL_OUT(stream, call)                                                                     \
-    ({                                                                                             \
-        bool gone_ = false, *outer_ = (stream)->freed;                                             \
-        (stream)->freed = &gone_;                                                                  \
-        call;                                                                                      \
-        if (gone_ && outer_ != NULL)                                                               \
-            *outer_ = true;                                                                        \
-        if (!gone_)                                                                                \
-            (stream)->freed = outer_;                                                              \
-        !gone_;                                                                                    \
-    })
+/* Behind each call-back. False when the stream was freed by it. */
+static bool still_there(struct stream *stream)
+{
+    bool freed = stream->is_freed;
+    if (--stream->calls_out == 0 && freed)
+        free(stream);
+    return !freed;
+}
+
+#define CALL_OUT(stream, call) ((stream)->calls_out++, (call), still_there(stream))
 
 /* Tells the writer of room, or of the end, after bytes were sent. */
 static bool report_sent(struct stream *stream)
@@ -177,14 +176,14 @@ struct stream *stream_free(struct stream *stream)
     if (stream == NULL)
         return NULL;
     loop_assert(stream->loop);
-    if (stream->freed != NULL)
-        *stream->freed = true;
     (void)watch_free(stream->watch);
     (void)timer_free(stream->soon);
     fd_close(&stream->fd);
     buf_done(&stream->in);
     buf_done(&stream->out);
-    free(stream);
+    stream->is_freed = true;
+    if (stream->calls_out == 0)
+        free(stream);
     return NULL;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "cli/cli.h"
+#include "cli/internal.h"
 
 /* Runs one command line with standard output and error caught in files of the test directory. */
 static int run(struct buf *out, struct buf *complaint, const char *line)
@@ -89,7 +89,7 @@ TEST(cli_output_made_from_the_table_names_every_verb)
     CHECK_INT(run(&man, &complaint, "man"), EXIT_OK);
     CHECK_INT(run(&completion, &complaint, "completion bash"), EXIT_OK);
     CHECK_CSTR(buf_cstr(&complaint), "");
-    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+    CLI_EACH_VERB (verb) {
         CHECK(verb->summary[strlen(verb->summary) - 1] != '.');
         if (verb->hidden)
             continue;

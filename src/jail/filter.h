@@ -1,0 +1,48 @@
+#pragma once
+
+/* The system calls that tenant code may make: one table, compiled to a seccomp program.
+ *
+ * A call that is not in the table answers ENOSYS, as an older kernel would, so that libraries fall
+ * back. The program is a binary search over ranges of numbers: the kernel runs it once per call
+ * number when it is loaded, and a linear list would be the dearest step of a jail. */
+
+#include "base/base.h"
+
+struct err;
+struct sock_filter;
+
+enum { FILTER_INSNS_MAX = 1024 };
+
+enum filter_action {
+    FILTER_ALLOW,
+    FILTER_EPERM,
+    FILTER_ENOSYS,
+    /* By argument; filter_arg_rows says which values do what. */
+    FILTER_CLONE,
+    FILTER_SOCKET,
+    FILTER_IOCTL,
+    FILTER_PRCTL,
+    FILTER_PERSONALITY,
+    FILTER_SCHEDULER,
+    FILTER_MKNOD,
+    FILTER_MKNODAT,
+};
+
+struct filter_row {
+    int nr;
+    enum filter_action action;
+    const char *name;
+};
+
+/* In no order; each number once. */
+extern const struct filter_row filter_rows[];
+extern const size_t filter_row_count;
+
+/* Writes at most FILTER_INSNS_MAX instructions and gives their number. */
+size_t filter_compile(struct sock_filter *out);
+
+/* Compiles ahead of time: children then inherit the program. */
+void filter_prepare(void);
+
+/* For every thread of this process, and for good. Needs no_new_privs. */
+int filter_install(struct err *err) MUST_USE;

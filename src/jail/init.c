@@ -1,0 +1,209 @@
+/* pid 1 of a jail: starts commands, reaps, reports. It holds nothing of worth and trusts nobody:
+ * its children are tenants, its maker's messages are checked. */
+
+#include "jail/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/vec.h"
+#include "jail/init_command.h"
+#include "jail/setup.h"
+#include "jail/wire.h"
+
+struct running {
+    uint32_t id;
+    pid_t pid;
+    int64_t since_ns;
+};
+
+struct init {
+    int control_fd;
+    int signal_fd;
+    VEC(struct running) running;
+    struct buf out;
+    char in[WIRE_MAX];
+    int fds[WIRE_FDS_MAX]; /* that came with the message under way */
+};
+
+static struct init self; /* pid 1 is one of a kind; static keeps the big buffer off the stack */
+
+/* Without a maker there is nobody to be init for: leaving ends every process in here. */
+static void say(const int *fds, size_t fd_count)
+{
+    struct err err;
+    if (wire_send(self.control_fd, buf_str(&self.out), fds, fd_count, &err) < 0)
+        _exit(1);
+}
+
+static void say_done(uint32_t id, int code)
+{
+    wire_begin(&self.out, INIT_DONE, id);
+    wire_put_u32(&self.out, (uint32_t)code);
+    say(NULL, 0);
+}
+
+static void refuse(uint32_t id, enum init_stage stage, int code)
+{
+    wire_begin(&self.out, INIT_REFUSED, id);
+    wire_put_u32(&self.out, stage);
+    wire_put_u32(&self.out, (uint32_t)code);
+    say(NULL, 0);
+}
+
+static void on_start(uint32_t id, struct wire_in *in)
+{
+    static struct init_command command; /* big, and one is read at a time */
+    if (!init_command_read(&command, in, self.fds)) {
+        refuse(id, INIT_STAGE_MESSAGE, EINVAL);
+        return;
+    }
+    struct init_started started;
+    if (!init_command_start(&command, &started)) {
+        refuse(id, started.stage, started.code);
+        return;
+    }
+    *vec_push(&self.running) =
+        (struct running){.id = id, .pid = started.pid, .since_ns = started.since_ns};
+    wire_begin(&self.out, INIT_STARTED, id);
+    wire_put_u32(&self.out, (uint32_t)started.pid);
+    say(&started.master_fd, started.master_fd >= 0 ? 1 : 0);
+    fd_close(&started.master_fd);
+}
+
+static void on_signal(uint32_t id, struct wire_in *in)
+{
+    uint32_t number = wire_get_u32(in);
+    bool all = (number & INIT_SIGNAL_ALL) != 0;
+    int sig = (int)(number & ~INIT_SIGNAL_ALL), code = ESRCH;
+    if (!wire_ended(in) || sig < 0 || sig > 64) {
+        say_done(id, EINVAL);
+        return;
+    }
+    if (all)
+        code = kill(-1, sig) < 0 ? errno : 0;
+    else
+        VEC_EACH (command, &self.running)
+            if (command->id == id)
+                code = kill(-command->pid, sig) < 0 ? errno : 0;
+    say_done(id, code);
+}
+
+static void on_ping(uint32_t id, struct wire_in *in)
+{
+    say_done(id, wire_ended(in) ? 0 : EINVAL);
+}
+
+static const struct {
+    uint32_t type;
+    void (*handle)(uint32_t id, struct wire_in *in);
+} handlers[] = {
+    {INIT_START, on_start},
+    {INIT_SIGNAL, on_signal},
+    {INIT_PING, on_ping},
+};
+
+static void on_message(void)
+{
+    struct err err;
+    ssize_t len = wire_recv(self.control_fd, self.in, self.fds, true, &err);
+    if (len <= 0)
+        _exit(0);
+    struct wire_head head;
+    struct wire_in in = wire_open(str_n(self.in, (size_t)len), &head);
+    bool known = false;
+    for (size_t i = 0; i < countof(handlers) && !known; i++) {
+        known = handlers[i].type == head.type;
+        if (known)
+            handlers[i].handle(head.id, &in);
+    }
+    if (!known)
+        refuse(head.id, INIT_STAGE_MESSAGE, ENOSYS);
+    wire_close_fds(self.fds);
+}
+
+static int64_t micros(struct timeval t)
+{
+    return (int64_t)t.tv_sec * 1000000 + t.tv_usec;
+}
+
+static void report_exit(const struct running *command, int status, const struct rusage *usage)
+{
+    wire_begin(&self.out, INIT_EXITED, command->id);
+    wire_put_u32(&self.out, WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0);
+    wire_put_u32(&self.out, WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0);
+    wire_put_i64(&self.out, micros(usage->ru_utime));
+    wire_put_i64(&self.out, micros(usage->ru_stime));
+    wire_put_i64(&self.out, usage->ru_maxrss);
+    wire_put_i64(&self.out, clock_now_ns() - command->since_ns);
+    say(NULL, 0);
+}
+
+/* One signal may stand for many children, and most children are strangers that lost their
+ * parent. */
+static void reap(void)
+{
+    struct signalfd_siginfo info;
+    while (read(self.signal_fd, &info, sizeof info) > 0)
+        ;
+    for (;;) {
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+        if (pid <= 0)
+            return;
+        for (size_t i = 0; i < self.running.len; i++) {
+            if (self.running.ptr[i].pid != pid)
+                continue;
+            report_exit(&self.running.ptr[i], status, &usage);
+            vec_remove(&self.running, i);
+            break;
+        }
+    }
+}
+
+static void open_signals(void)
+{
+    sigset_t children;
+    (void)sigemptyset(&children);
+    (void)sigaddset(&children, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &children, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    self.signal_fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (self.signal_fd < 0)
+        _exit(1);
+}
+
+int init_main(void)
+{
+    /* exec made us readable by our uid, which is the tenant's too. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return 1;
+    self.control_fd = SETUP_CONTROL_FD;
+    if (fcntl(self.control_fd, F_SETFD, FD_CLOEXEC) < 0)
+        return 1;
+    open_signals();
+    self.out = buf_with_limit(WIRE_MAX);
+    wire_begin(&self.out, INIT_READY, 0);
+    say(NULL, 0);
+    struct pollfd waits[] = {{.fd = self.control_fd, .events = POLLIN},
+                             {.fd = self.signal_fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(waits, countof(waits), -1) < 0)
+            continue;
+        if (waits[1].revents != 0)
+            reap();
+        if (waits[0].revents != 0)
+            on_message();
+    }
+}

@@ -1,0 +1,40 @@
+#pragma once
+
+/* What the maker of a jail and its init say to each other, over one packet socket.
+ *
+ * Every question carries an id that its answers repeat, so any number can be under way at once.
+ * Standard streams are descriptors that come with the question: bytes go straight between the
+ * command and whoever holds the other end, which gives back-pressure and keeps init out of the
+ * way. File verbs are further rows of the table in init.c, from INIT_FILES on. */
+
+#include "base/base.h"
+
+enum init_message {
+    /* to init */
+    INIT_START = 1, /* flags, rows, cols, cwd, argv, env; three descriptors unless a terminal */
+    INIT_SIGNAL,    /* number: to the command's process group; with INIT_SIGNAL_ALL to every */
+    INIT_PING,
+    INIT_FILES = 64,
+    /* from init */
+    INIT_READY = 128, /* the fence stands; first message of all */
+    INIT_BROKEN,      /* err: the fence could not be built; last message of all */
+    INIT_STARTED,     /* pid inside; with a terminal its controlling descriptor */
+    INIT_REFUSED,     /* stage, errno: the command did not start */
+    INIT_EXITED,      /* code, signal, user us, system us, peak KiB, wall ns */
+    INIT_DONE,        /* answer to a ping or a signal: errno */
+};
+
+enum { INIT_FLAG_TTY = 1 };
+enum { INIT_SIGNAL_ALL = 1u << 31 };
+
+/* Why a command did not start; each gets its own words. */
+enum init_stage {
+    INIT_STAGE_MESSAGE, /* the question made no sense */
+    INIT_STAGE_LIMIT,   /* no process or descriptor left */
+    INIT_STAGE_CWD,
+    INIT_STAGE_PROGRAM,     /* not found, no permission, no format: errno says which */
+    INIT_STAGE_INTERPRETER, /* the program is there, what its first line or header names is not */
+};
+
+/* All of pid 1. */
+int init_main(void);

@@ -1,0 +1,322 @@
+#include "jail/maker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/filter.h"
+#include "jail/init.h"
+#include "jail/kernel.h"
+#include "jail/netns.h"
+#include "jail/setup.h"
+#include "jail/wire.h"
+
+static int seal(int fd, struct err *err)
+{
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_EXEC); /* newer kernels */
+    if (SYS(fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL)) < 0)
+        return err_sys(err, errno, "seal init");
+    return 0;
+}
+
+/* From memory, so that no path of the host ever names what runs in a jail. */
+static int load_program(struct str program, struct err *err)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    AUTO_CLOSE int fd = (int)SYS(syscall(SYS_memfd_create, "init", flags | MFD_EXEC));
+    if (fd < 0 && errno == EINVAL)
+        fd = (int)SYS(syscall(SYS_memfd_create, "init", flags));
+    if (fd < 0)
+        return err_sys(err, errno, "memfd_create");
+    if (SYS(fchmod(fd, 0555)) < 0)
+        return err_sys(err, errno, "chmod init");
+    if (fd_write_all(fd, program, err) < 0 || seal(fd, err) < 0)
+        return -1;
+    return fd_take(&fd);
+}
+
+static int enter_places(struct maker *maker, struct err *err)
+{
+    bool is_root = geteuid() == 0;
+    if (ids_init(&maker->ids, err) < 0)
+        return -1;
+    if (!maker->ids.privileged && ids_enter_own_namespace(err) < 0)
+        return -1;
+    mounts_prepare(is_root && !maker->ids.privileged);
+    if (cgroup_host_open(&maker->cgroups, err) < 0)
+        return -1;
+    maker->home_net = netns_open_own(err);
+    if (maker->home_net < 0)
+        return -1;
+    return template_enter(&maker->template, maker->ids.privileged, err);
+}
+
+int maker_init(struct maker *maker, struct str init_program, struct err *err)
+{
+    *maker = (struct maker){.home_net = -1, .self_fd = -1, .init_fd = -1};
+    filter_prepare();
+    maker->self_fd = (int)SYS(syscall(SYS_pidfd_open, getpid(), 0));
+    if (maker->self_fd < 0)
+        return err_sys(err, errno, "pidfd_open (needs Linux 5.3)");
+    maker->init_fd = load_program(init_program, err);
+    if (maker->init_fd < 0 || enter_places(maker, err) < 0)
+        return -1;
+    /* Home is where nothing can be reached: if a step back were ever forgotten, the next jail
+     * would sit in an empty namespace and not in the host's. */
+    if (SYS(unshare(CLONE_NEWNET)) < 0)
+        return err_sys(err, errno, "make a network namespace");
+    fd_close(&maker->home_net);
+    maker->home_net = netns_open_own(err);
+    return maker->home_net < 0 ? -1 : 0;
+}
+
+void maker_done(struct maker *maker)
+{
+    while (maker->net_count > 0)
+        fd_close(&maker->nets[--maker->net_count]);
+    while (maker->used_count > 0)
+        fd_close(&maker->used_nets[--maker->used_count]);
+    while (maker_drop_tree(maker))
+        ;
+    buf_done(&maker->fresh_net);
+    cgroup_host_close(&maker->cgroups);
+    ids_done(&maker->ids);
+    template_done(&maker->template);
+    fd_close(&maker->home_net);
+    fd_close(&maker->self_fd);
+    fd_close(&maker->init_fd);
+}
+
+static int make_net(struct maker *maker, struct err *err)
+{
+    AUTO_CLOSE int fd = netns_make(maker->home_net, err);
+    if (fd < 0)
+        return -1;
+    if (maker->fresh_net.len > 0)
+        return fd_take(&fd);
+    if (netns_enter(fd, err) < 0)
+        return -1;
+    int done = netns_traces(&maker->fresh_net, err);
+    if (netns_enter(maker->home_net, err) < 0 || done < 0)
+        return -1;
+    return fd_take(&fd);
+}
+
+/* No packet went over its loopback, nothing was even tried: most programs never touch a network,
+ * and making a namespace is the dearest step of all. */
+static bool is_like_new(struct maker *maker, int fd)
+{
+    AUTO_BUF struct buf traces = buf_with_limit(1 << 16);
+    struct err err;
+    if (netns_enter(fd, &err) < 0)
+        return false;
+    bool known = netns_traces(&traces, &err) == 0;
+    if (netns_enter(maker->home_net, &err) < 0)
+        return false;
+    return known && str_eq(buf_str(&traces), buf_str(&maker->fresh_net));
+}
+
+/* Looks at one that was used; gives it when it is as good as new, else -1. */
+static int wash_net(struct maker *maker)
+{
+    AUTO_CLOSE int fd = maker->used_nets[--maker->used_count];
+    return is_like_new(maker, fd) ? fd_take(&fd) : -1;
+}
+
+bool maker_stock_nets(struct maker *maker, size_t count)
+{
+    struct err err;
+    if (maker->net_count >= MIN(count, (size_t)MAKER_NETS_MAX)) {
+        bool had = maker->used_count > MAKER_USED_MAX;
+        if (had)
+            fd_close(&maker->used_nets[--maker->used_count]);
+        return had;
+    }
+    int fd = maker->used_count > 0 ? wash_net(maker) : make_net(maker, &err);
+    if (fd >= 0)
+        maker->nets[maker->net_count++] = fd;
+    return fd >= 0 || maker->used_count > MAKER_USED_MAX;
+}
+
+static int take_net(struct maker *maker, struct err *err)
+{
+    if (maker->net_count > 0)
+        return maker->nets[--maker->net_count];
+    while (maker->used_count > 0) {
+        int fd = wash_net(maker);
+        if (fd >= 0)
+            return fd;
+    }
+    return make_net(maker, err);
+}
+
+static void leave_net(struct maker *maker, struct made *made)
+{
+    /* A gateway's socket may live on in the daemon. */
+    bool known = made->net_fd >= 0 && !made->has_gateway;
+    if (known && maker->used_count < MAKER_NETS_MAX)
+        maker->used_nets[maker->used_count++] = fd_take(&made->net_fd);
+    fd_close(&made->net_fd);
+}
+
+/* The jail's process, until it is init: says what went wrong in one message and leaves. */
+static void NORETURN run_child(const struct setup *setup)
+{
+    struct err err = {0};
+    char go;
+    /* Descriptor 3 is the maker's own socket to the daemon: nothing in here may speak on that. */
+    if (dup2(setup->control_fd, SETUP_CONTROL_FD) < 0)
+        _exit(2);
+    if (read(SETUP_CONTROL_FD, &go, 1) != 1 || setup_run(setup, &err) == 0)
+        (void)err_set(&err, ERR_CANCELED, "the maker gave up");
+    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    wire_begin(&out, INIT_BROKEN, 0);
+    wire_put_err(&out, &err);
+    struct err sent;
+    _exit(wire_send(SETUP_CONTROL_FD, buf_str(&out), NULL, 0, &sent) < 0 ? 2 : 1);
+}
+
+static int clone_child(struct maker *maker, struct made *made, const struct setup *setup,
+                       struct err *err)
+{
+    AUTO_CLOSE int group = cgroup_open_unified(&maker->cgroups, &made->cgroup);
+    struct clone_args args = {
+        .flags =
+            CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uintptr_t)&made->pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (group >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)group;
+    }
+    if (netns_enter(made->net_fd, err) < 0)
+        return -1;
+    made->pid = k_clone3(&args);
+    if (made->pid == 0)
+        run_child(setup);
+    int code = errno;
+    if (netns_enter(maker->home_net, err) < 0)
+        return -1;
+    if (made->pid < 0)
+        return err_sys(err, code, "make the namespaces");
+    return cgroup_attach(&maker->cgroups, &made->cgroup, made->pid, group < 0, err);
+}
+
+static int run_jail(struct maker *maker, const struct jail_plan *plan, struct made *made,
+                    struct err *err)
+{
+    struct mount_set mounts;
+    int pair[2];
+    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, err) < 0)
+        return -1;
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0) {
+        mount_set_done(&mounts);
+        return err_sys(err, errno, "socketpair");
+    }
+    AUTO_CLOSE int inner = pair[1];
+    made->control_fd = pair[0];
+    struct setup setup = {.plan = plan,
+                          .mounts = &mounts,
+                          .control_fd = inner,
+                          .init_fd = maker->init_fd,
+                          .alive_fd = maker->self_fd};
+    int done = clone_child(maker, made, &setup, err);
+    mount_set_done(&mounts);
+    if (done < 0 || ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
+        return -1;
+    /* Limits stand, ids are mapped, the process is in its groups: now it may move. */
+    if (SYS(write(made->control_fd, "g", 1)) != 1)
+        return err_sys(err, errno, "start the jail");
+    return 0;
+}
+
+int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
+               struct err *err)
+{
+    struct made made = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1, .tree_fd = -1};
+    char name[CGROUP_NAME_SIZE];
+    (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
+    if (ids_take(&maker->ids, &made.outer_id, err) < 0)
+        return -1;
+    made.net_fd = take_net(maker, err);
+    int done = made.net_fd < 0 ? -1 : 0;
+    if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
+        made.has_gateway = true;
+        made.listen_fd = netns_listen(made.net_fd, maker->home_net, plan->gateway_port, err);
+        done = made.listen_fd < 0 ? -1 : 0;
+    }
+    if (done == 0)
+        done = cgroup_make(&maker->cgroups, &plan->limits, name, &made.cgroup, err);
+    if (done == 0)
+        done = run_jail(maker, plan, &made, err);
+    if (done < 0) {
+        struct cgroup_stats stats;
+        maker_kill(maker, &made);
+        maker_bury(maker, &made, &stats);
+        for (int i = 0; i < 100 && !maker_clear(maker, &made); i++)
+            (void)usleep(1000);
+        return err_wrap(err, "make a jail");
+    }
+    *ret_made = made;
+    return 0;
+}
+
+void maker_hold_tree(struct maker *maker, struct made *made)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
+    made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+bool maker_drop_tree(struct maker *maker)
+{
+    if (maker->tree_count == 0)
+        return false;
+    fd_close(&maker->old_trees[--maker->tree_count]);
+    return true;
+}
+
+void maker_kill(struct maker *maker, const struct made *made)
+{
+    /* The death of a pid namespace's init takes all of it, racing forks included; a frozen group
+     * must thaw before anybody can die in it. cgroup.kill does both. */
+    if (made->pidfd >= 0) {
+        (void)cgroup_kill(&maker->cgroups, &made->cgroup);
+        (void)k_pidfd_send_signal(made->pidfd, SIGKILL);
+    }
+}
+
+void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret_stats)
+{
+    if (made->pidfd >= 0) {
+        siginfo_t info = {0};
+        while (waitid((idtype_t)P_PIDFD, (id_t)made->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+            ;
+    }
+    cgroup_read_stats(&maker->cgroups, &made->cgroup, ret_stats);
+    fd_close(&made->pidfd);
+    fd_close(&made->control_fd);
+    fd_close(&made->listen_fd);
+    leave_net(maker, made);
+    if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
+        maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);
+    fd_close(&made->tree_fd);
+}
+
+bool maker_clear(struct maker *maker, struct made *made)
+{
+    if (!cgroup_remove(&maker->cgroups, &made->cgroup))
+        return false;
+    ids_give_back(&maker->ids, made->outer_id);
+    return true;
+}

@@ -1,0 +1,158 @@
+/* Sources on the host, turned into detached mounts by the maker. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/ids.h"
+#include "jail/kernel.h"
+#include "jail/mounts.h"
+
+/* A user namespace that only exists to carry a map: its process waits until we have the fd. */
+static int make_map_ns(const struct template *template, uint32_t owner, uint32_t outer,
+                       struct err *err)
+{
+    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    pid_t pid = k_clone3(&args);
+    if (pid == 0)
+        for (;;)
+            (void)pause();
+    if (pid < 0)
+        return err_sys(err, errno, "make an id map");
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/ns/user", (int)pid);
+    int fd = -1;
+    if (ids_write_maps(pid, owner, outer, err) == 0) {
+        fd = SYS(openat(template->proc_fd, path, O_RDONLY | O_CLOEXEC));
+        if (fd < 0)
+            (void)err_sys(err, errno, "open an id map");
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return fd;
+}
+
+/* Files of the tree's owner become files of the jail's user, on this mount alone. */
+static int map_owner(int tree, const struct template *template, const char *path, uint32_t outer,
+                     struct err *err)
+{
+    struct stat st;
+    if (SYS(fstat(tree, &st)) < 0)
+        return err_sys(err, errno, "stat '%s'", path);
+    if (!template->privileged || st.st_uid == outer)
+        return 0;
+    AUTO_CLOSE int map = make_map_ns(template, st.st_uid, outer, err);
+    if (map < 0)
+        return -1;
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
+    if (k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, errno, "the filesystem of '%s' cannot map owners", path);
+    return 0;
+}
+
+static int open_source(const struct template *template, const char *path, bool writable,
+                       uint32_t outer, struct err *err)
+{
+    AUTO_CLOSE int tree =
+        k_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    if (tree < 0)
+        return err_sys(err, errno, "open '%s'", path);
+    struct stat st;
+    if (SYS(fstat(tree, &st)) < 0)
+        return err_sys(err, errno, "stat '%s'", path);
+    /* A socket or a device would be a way out to whoever serves it. */
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory", path);
+    if (map_owner(tree, template, path, outer, err) < 0)
+        return -1;
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    if (!writable)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+    if (k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, errno, "set flags of '%s'", path);
+    return fd_take(&tree);
+}
+
+static int add_item(struct mount_set *set, const struct template *template, const char *src,
+                    const char *dst, bool writable, uint32_t outer, struct err *err)
+{
+    int fd = open_source(template, src, writable, outer, err);
+    struct stat st;
+    if (fd < 0)
+        return -1;
+    set->items[set->count].fd = fd;
+    set->items[set->count].dst = dst;
+    set->items[set->count].writable = writable;
+    set->items[set->count].is_dir = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+    set->count++;
+    return 0;
+}
+
+static int add_layer(struct mount_set *set, const struct template *template, const char *path,
+                     uint32_t outer, struct err *err)
+{
+    int fd = open_source(template, path, false, outer, err);
+    if (fd < 0)
+        return err_wrap(err, "layer");
+    set->layer_fds[set->layer_count++] = fd;
+    return 0;
+}
+
+static int open_all(struct mount_set *set, const struct template *template,
+                    const struct jail_plan *plan, uint32_t outer, struct err *err)
+{
+    if (plan->base != NULL && add_layer(set, template, plan->base, outer, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->layer_count; i++)
+        if (add_layer(set, template, plan->layers[i], outer, err) < 0)
+            return -1;
+    if (plan->upper != NULL) {
+        set->upper_fd = open_source(template, plan->upper, true, outer, err);
+        if (set->upper_fd < 0)
+            return err_wrap(err, "writable layer");
+    }
+    if (plan->workspace != NULL &&
+        add_item(set, template, plan->workspace, "/workspace", true, outer, err) < 0)
+        return err_wrap(err, "workspace");
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (add_item(set, template, plan->mounts[i].src, plan->mounts[i].dst,
+                     plan->mounts[i].writable, outer, err) < 0)
+            return err_wrap(err, "mount");
+    return 0;
+}
+
+int mount_set_open(struct mount_set *set, const struct template *template,
+                   const struct jail_plan *plan, uint32_t outer, struct err *err)
+{
+    *set = (struct mount_set){.upper_fd = -1};
+    if (plan->base == NULL && plan->layer_count == 0 && plan->upper == NULL &&
+        plan->workspace == NULL && plan->mount_count == 0)
+        return 0;
+    if (SYS(setns(template->host_ns, CLONE_NEWNS)) < 0)
+        return err_sys(err, errno, "look at the host's files");
+    int done = open_all(set, template, plan, outer, err);
+    /* Staying in the host's tree would hand it to the next jail. */
+    if (setns(template->own_ns, CLONE_NEWNS) < 0) {
+        (void)fprintf(stderr, "sandglass: cannot return to the template: %s\n", strerror(errno));
+        abort();
+    }
+    if (done < 0)
+        mount_set_done(set);
+    return done;
+}
+
+void mount_set_done(struct mount_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        fd_close(&set->items[i].fd);
+    for (size_t i = 0; i < set->layer_count; i++)
+        fd_close(&set->layer_fds[i]);
+    if (set->upper_fd > 0)
+        fd_close(&set->upper_fd);
+    *set = (struct mount_set){.upper_fd = -1};
+}

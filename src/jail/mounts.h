@@ -1,0 +1,63 @@
+#pragma once
+
+/* The file tree of a jail.
+ *
+ * The maker builds one template: a root in memory with the host's /usr read-only, an /etc and a
+ * /dev of its own, and moves into it, in a mount namespace of its own. A jail's process starts with
+ * a copy of that namespace, in which nothing else of the host was ever mounted, and adds what is
+ * fresh: proc, /tmp, /dev/shm, terminals, the writable layer, volumes. Sources on the host are
+ * turned into detached mounts by the maker, so that no host path is ever resolved inside. */
+
+#include <sys/types.h>
+
+#include "jail/plan.h"
+
+struct err;
+
+struct template
+{
+    int host_ns; /* mount namespace with the host's files, owned by our user namespace */
+    int own_ns;  /* the template's */
+    int proc_fd; /* the host's /proc */
+    bool privileged;
+};
+
+/* Moves this process into the template for good. Host descriptors opened before stay good. */
+int template_enter(struct template *template, bool privileged, struct err *err) MUST_USE;
+void template_done(struct template *template);
+
+/* Detached mounts for one jail, made by the maker, mounted by the jail's process. */
+struct mount_set {
+    struct {
+        int fd;
+        const char *dst; /* borrowed from the plan */
+        bool is_dir;
+        bool writable;
+    } items[JAIL_MOUNTS_MAX + 1];
+    size_t count;
+    int layer_fds[JAIL_LAYERS_MAX + 1]; /* lowest first; the base stands at the front */
+    size_t layer_count;
+    int upper_fd;
+};
+
+/* `outer` is the id of the jail's user as the maker sees it: files of the owner of a directory
+ * become files of that user through an id-mapped mount. */
+int mount_set_open(struct mount_set *set, const struct template *template,
+                   const struct jail_plan *plan, uint32_t outer, struct err *err) MUST_USE;
+void mount_set_done(struct mount_set *set);
+
+/* Finds out what of /proc must be masked; once, in the maker, before the first jail. */
+void mounts_prepare(bool as_root);
+
+/* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". */
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
+                 struct err *err) MUST_USE;
+
+/* Places that tenant code may write to, for the second fence; ends with NULL. */
+const char *const *mounts_writable(const struct jail_plan *plan);
+
+/* Opens a place for a mount in the new tree; links on the way are refused. */
+int mounts_open_target(const char *path, struct err *err) MUST_USE;
+/* A new filesystem, detached: `options` are "key=value" or "key", NULL behind the last. */
+int mounts_new_fs(const char *type, const char *const *options, unsigned attrs,
+                  struct err *err) MUST_USE;

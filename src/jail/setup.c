@@ -1,0 +1,122 @@
+#include "jail/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/filter.h"
+#include "jail/kernel.h"
+#include "jail/lockdown.h"
+
+enum { INIT_FD = 4, ALIVE_FD = 5 };
+
+static int become_tenant(struct err *err)
+{
+    /* The maps are written: ids other than ours do not exist in here. Capabilities over the new
+     * namespaces stay until lockdown_privileges. */
+    if (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
+        SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
+        return err_sys(err, errno, "become the sandbox user");
+    if (SYS(setsid()) < 0 && errno != EPERM)
+        return err_sys(err, errno, "setsid");
+    return 0;
+}
+
+static int name_host(const struct jail_plan *plan, struct err *err)
+{
+    if (SYS(sethostname(plan->hostname, strlen(plan->hostname))) < 0 ||
+        SYS(setdomainname("", 0)) < 0)
+        return err_sys(err, errno, "set the host name");
+    return 0;
+}
+
+/* The root of the cgroup view is where this process sits now, inside its own groups. */
+static int own_cgroup_view(struct err *err)
+{
+    if (SYS(unshare(CLONE_NEWCGROUP)) < 0)
+        return err_sys(err, errno, "make a cgroup namespace");
+    return 0;
+}
+
+/* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
+static int arrange_descriptors(const struct setup *setup, struct err *err)
+{
+    AUTO_CLOSE int control = fcntl(SETUP_CONTROL_FD, F_DUPFD, 10);
+    AUTO_CLOSE int init = fcntl(setup->init_fd, F_DUPFD, 10);
+    AUTO_CLOSE int alive = fcntl(setup->alive_fd, F_DUPFD, 10);
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR);
+    if (control < 0 || init < 0 || alive < 0 || null < 0)
+        return err_sys(err, errno, "arrange descriptors");
+    for (int fd = 0; fd <= 2; fd++)
+        if (SYS(dup2(null, fd)) < 0)
+            return err_sys(err, errno, "arrange descriptors");
+    if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 ||
+        SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
+        return err_sys(err, errno, "arrange descriptors");
+    return lockdown_descriptors(ALIVE_FD, err);
+}
+
+/* The maker's pidfd is readable when it died before the kernel knew whom to kill with it. */
+static int die_with_maker(struct err *err)
+{
+    if (SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0)
+        return err_sys(err, errno, "tie to the maker");
+    struct pollfd maker = {.fd = ALIVE_FD, .events = POLLIN};
+    if (poll(&maker, 1, 0) != 0)
+        return err_set(err, ERR_GONE, "the maker is gone");
+    return 0;
+}
+
+static int second_fence(const struct setup *setup, struct err *err)
+{
+    const char *volumes[JAIL_MOUNTS_MAX + 2] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < setup->mounts->count; i++)
+        if (setup->mounts->items[i].writable)
+            volumes[count++] = setup->mounts->items[i].dst;
+    return landlock_restrict(mounts_writable(setup->plan), volumes, err);
+}
+
+static int reset_signals(struct err *err)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int sig = 1; sig < 32; sig++)
+        (void)signal(sig, SIG_DFL);
+    if (SYS(sigprocmask(SIG_SETMASK, &none, NULL)) < 0)
+        return err_sys(err, errno, "reset signals");
+    return 0;
+}
+
+static int run_init(struct err *err)
+{
+    char name[] = "init";
+    char *argv[] = {name, NULL}, *env[] = {NULL};
+    (void)SYS(syscall(SYS_execveat, INIT_FD, "", argv, env, AT_EMPTY_PATH));
+    return err_sys(err, errno, "run init");
+}
+
+int setup_run(const struct setup *setup, struct err *err)
+{
+    const struct jail_limits *limits = &setup->plan->limits;
+    if (become_tenant(err) < 0 || name_host(setup->plan, err) < 0 || own_cgroup_view(err) < 0)
+        return -1;
+    if (mounts_enter(setup->mounts, setup->plan, err) < 0)
+        return -1;
+    /* From here on only the jail's own tree can be named. */
+    if (arrange_descriptors(setup, err) < 0 || reset_signals(err) < 0)
+        return -1;
+    if (lockdown_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
+        return -1;
+    /* A change of credentials clears this, so not before. */
+    if (die_with_maker(err) < 0)
+        return -1;
+    if (second_fence(setup, err) < 0 || filter_install(err) < 0)
+        return -1;
+    return run_init(err);
+}

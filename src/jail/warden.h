@@ -1,0 +1,34 @@
+#pragma once
+
+/* The only maker of jails: one small process with one thread, so that its clone is quick and safe.
+ * What it says to the daemon, whose descriptor SETUP_CONTROL_FD it holds, and how plans travel.
+ *
+ * It lives in the template's mount namespace and keeps jails ready in a pool. When the daemon goes,
+ * it ends every jail, removes their groups and leaves; when it goes, the kernel ends the jails. */
+
+#include "jail/plan.h"
+#include "jail/wire.h"
+
+enum warden_message {
+    /* to the warden */
+    WARDEN_MAKE = 1, /* plan */
+    WARDEN_END,      /* jail */
+    WARDEN_STAT,     /* jail */
+    WARDEN_FREEZE,   /* jail, 1 or 0 */
+    WARDEN_POOL,     /* count, plan: jails of this plan are kept ready */
+    /* from the warden */
+    WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
+    WARDEN_MADE,        /* jail; pidfd, control socket, gateway socket if asked for */
+    WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
+    WARDEN_DONE,        /* answer to FREEZE, POOL */
+    WARDEN_FAILED,      /* err */
+};
+
+enum { WARDEN_POOL_MAX = 512 };
+
+void plan_put(struct buf *out, const struct jail_plan *plan);
+/* The strings stay in the message. Fails on anything jail_plan_check would refuse. */
+int plan_get(struct wire_in *in, struct jail_plan *ret_plan, struct err *err) MUST_USE;
+
+/* All of the warden. */
+int warden_main(void);

@@ -1,0 +1,182 @@
+#include "jail/wire.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/sys.h"
+
+static const uint32_t null_text = UINT32_MAX;
+
+void wire_begin(struct buf *out, uint32_t type, uint32_t id)
+{
+    buf_clear(out);
+    wire_put_u32(out, type);
+    wire_put_u32(out, id);
+}
+
+void wire_put_u32(struct buf *out, uint32_t n)
+{
+    buf_put(out, str_n((const char *)&n, sizeof n));
+}
+
+void wire_put_i64(struct buf *out, int64_t n)
+{
+    buf_put(out, str_n((const char *)&n, sizeof n));
+}
+
+void wire_put_cstr(struct buf *out, const char *text)
+{
+    if (text == NULL) {
+        wire_put_u32(out, null_text);
+        return;
+    }
+    size_t len = strlen(text);
+    wire_put_u32(out, (uint32_t)len);
+    buf_put(out, str_n(text, len + 1));
+}
+
+void wire_put_err(struct buf *out, const struct err *err)
+{
+    wire_put_u32(out, (uint32_t)err->code);
+    wire_put_u32(out, (uint32_t)err->sys);
+    wire_put_cstr(out, err->msg);
+}
+
+static const char *take(struct wire_in *in, size_t len)
+{
+    if (in->bad || in->rest.len < len) {
+        in->bad = true;
+        return NULL;
+    }
+    const char *at = in->rest.ptr;
+    in->rest = str_slice(in->rest, len, in->rest.len);
+    return at;
+}
+
+uint32_t wire_get_u32(struct wire_in *in)
+{
+    uint32_t n = 0;
+    const char *at = take(in, sizeof n);
+    if (at != NULL)
+        memcpy(&n, at, sizeof n);
+    return n;
+}
+
+int64_t wire_get_i64(struct wire_in *in)
+{
+    int64_t n = 0;
+    const char *at = take(in, sizeof n);
+    if (at != NULL)
+        memcpy(&n, at, sizeof n);
+    return n;
+}
+
+const char *wire_get_cstr(struct wire_in *in)
+{
+    uint32_t len = wire_get_u32(in);
+    if (in->bad || len == null_text)
+        return NULL;
+    const char *text = len >= WIRE_MAX ? NULL : take(in, (size_t)len + 1);
+    if (text == NULL || text[len] != '\0' || memchr(text, '\0', len) != NULL) {
+        in->bad = true;
+        return NULL;
+    }
+    return text;
+}
+
+void wire_get_err(struct wire_in *in, struct err *ret_err)
+{
+    uint32_t code = wire_get_u32(in);
+    int sys = (int)wire_get_u32(in);
+    const char *text = wire_get_cstr(in);
+    (void)err_set(ret_err, code < ERR_COUNT ? (enum err_code)code : ERR_INTERNAL, "%s",
+                  text == NULL ? "an answer without a reason" : text);
+    ret_err->sys = sys;
+}
+
+struct wire_in wire_open(struct str packet, struct wire_head *ret_head)
+{
+    struct wire_in in = {.rest = packet};
+    ret_head->type = wire_get_u32(&in);
+    ret_head->id = wire_get_u32(&in);
+    return in;
+}
+
+bool wire_ended(const struct wire_in *in)
+{
+    return !in->bad && in->rest.len == 0;
+}
+
+int wire_send(int fd, struct str packet, const int *fds, size_t fd_count, struct err *err)
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)packet.ptr, .iov_len = packet.len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    assert(fd_count <= WIRE_FDS_MAX && packet.len <= WIRE_MAX);
+    if (fd_count > 0) {
+        message.msg_control = control.space;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(head), fds, sizeof(int) * fd_count);
+    }
+    for (;;) {
+        if (SYS(sendmsg(fd, &message, MSG_NOSIGNAL)) >= 0)
+            return 0;
+        if (errno != EINTR)
+            return err_sys(err, errno, "send");
+    }
+}
+
+void wire_close_fds(int fds[WIRE_FDS_MAX])
+{
+    for (int i = 0; i < WIRE_FDS_MAX; i++)
+        fd_close(&fds[i]);
+}
+
+static void take_fds(struct msghdr *message, int fds[WIRE_FDS_MAX])
+{
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    if (head == NULL || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+        return;
+    size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(fds, CMSG_DATA(head), MIN(count, (size_t)WIRE_FDS_MAX) * sizeof(int));
+}
+
+ssize_t wire_recv(int fd, char *space, int fds[WIRE_FDS_MAX], bool wait, struct err *err)
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+    } control = {0};
+    struct iovec part = {.iov_base = space, .iov_len = WIRE_MAX};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    for (int i = 0; i < WIRE_FDS_MAX; i++)
+        fds[i] = -1;
+    ssize_t got;
+    do {
+        got = SYS(recvmsg(fd, &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT)));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == ECONNRESET)
+        return 0;
+    if (got < 0)
+        return err_sys(err, errno, "receive");
+    take_fds(&message, fds);
+    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        wire_close_fds(fds);
+        return err_set(err, ERR_TOO_LARGE, "a message of more than %d bytes or %d descriptors",
+                       WIRE_MAX, WIRE_FDS_MAX);
+    }
+    return got;
+}
