@@ -43,6 +43,8 @@ static const struct {
     {"/short", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"},
     {"/folded", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n"},
     {"/garbage", "\x16\x03\x01 this is no HTTP at all\r\n\r\n"},
+    {"/to-backslash", "HTTP/1.1 302 X\r\nLocation: http://ok.test\\@evil.test/\r\n"
+                      "Content-Length: 0\r\n\r\n"},
     {"/http09", "hello"},
     {"/nothing", ""},
     {"/trailers",
@@ -79,9 +81,8 @@ static bool serve_hostile(int fd, const char *target)
     return true;
 }
 
-static void serve(int fd, struct str head, UNUSED struct str body, void *ctx)
+static void serve(int fd, struct str head, UNUSED struct str body, UNUSED void *ctx)
 {
-    const struct stage *stage = ctx;
     char target[2048];
     put_target(head, target);
     if (serve_hostile(fd, target))
@@ -102,7 +103,6 @@ static void serve(int fd, struct str head, UNUSED struct str body, void *ctx)
     } else {
         net_answer(fd, "200 OK", "X-Served: yes\r\nX-Twice: 1\r\nx-twice: 2\r\n", head);
     }
-    (void)stage;
 }
 
 static void on_verdict(void *ctx, const struct verdict *verdict, UNUSED const struct host *host,
