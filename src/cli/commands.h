@@ -4,6 +4,9 @@
 
 struct cli_verb;
 
+extern const struct cli_verb cmd_bridges;
+extern const struct cli_verb cmd_bridges_call;
+extern const struct cli_verb cmd_bridges_docs;
 extern const struct cli_verb cmd_completion_bash;
 extern const struct cli_verb cmd_config_docs;
 extern const struct cli_verb cmd_config_schema;
@@ -11,5 +14,6 @@ extern const struct cli_verb cmd_config_show;
 extern const struct cli_verb cmd_doctor;
 extern const struct cli_verb cmd_exec;
 extern const struct cli_verb cmd_man;
+extern const struct cli_verb cmd_policy_test;
 extern const struct cli_verb cmd_run;
 extern const struct cli_verb cmd_serve;

@@ -89,6 +89,15 @@ struct config_isolate {
     int64_t pool_size;
 };
 
+struct config_egress {
+    struct config_list dns_servers; /* ADDRESS:PORT; empty: the system's */
+    struct config_list private;     /* HOST=ADDRESS:PORT */
+};
+
+struct config_bridges {
+    struct str weather_url;
+};
+
 struct config_setting;
 struct config_secret;
 
@@ -100,6 +109,8 @@ struct config {
     struct config_sandbox sandbox;
     struct config_jail jail;
     struct config_isolate isolate;
+    struct config_egress egress;
+    struct config_bridges bridges;
 
     /* The loader's: where each value came from, and what is wiped at the end. */
     struct config_setting *settings, *last_setting;

@@ -150,6 +150,20 @@ const struct config_key config_keys[] = {
      .help = "Items of each array or object of the result that are shown"},
     {"isolate", "pool_size", NUMBER(0, 64, "1"), AT(config_isolate, pool_size),
      .help = "Worker processes that wait ready"},
+
+    {"", "egress", CONFIG_TABLE, AT(config, egress), .opens = "egress",
+     .help = "The gate through which everything leaves"},
+    {"egress", "dns_servers", MANY(CONFIG_ADDRESS, 8), AT(config_egress, dns_servers),
+     .help = "Name servers as ADDRESS:PORT; none for those of the system"},
+    {"egress", "private", MANY(CONFIG_ANY, 256), AT(config_egress, private),
+     .help = "Addresses that are not public and may be reached all the same, each for one host and "
+             "port, as HOST=ADDRESS:PORT"},
+
+    {"", "bridges", CONFIG_TABLE, AT(config, bridges), .opens = "bridges",
+     .help = "Functions of the host that JavaScript may call"},
+    {"bridges", "weather_url", TEXT(CONFIG_URL), AT(config_bridges, weather_url),
+     .fallback = "https://api.open-meteo.com",
+     .help = "Service behind api.getWeather; one that speaks Open-Meteo's API"},
 };
 
 const size_t config_key_count = countof(config_keys);
