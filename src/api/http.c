@@ -341,6 +341,9 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
     struct request *request = conn->request;
     request->connection = connection;
     request->method = arena_dup(&request->arena, str_of(method));
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    request->peer = peer == NULL ? NULL : peer->client_addr;
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_header, request);
     http->counts.running++;
     /* Each request must have passed the judge: one that did not came by another way in. */

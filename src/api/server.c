@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/guard.h"
 #include "api/home.h"
 #include "api/http.h"
 #include "api/meta.h"
@@ -25,6 +26,7 @@ struct server {
     struct addr addr;
     struct http *http;
     struct metrics *metrics;
+    struct guard guard;
     struct signal_watch *term, *interrupt;
     struct timer *deadline;
     int64_t drain_ms;
@@ -133,7 +135,8 @@ static int start_http(struct server *server, const struct server_options *option
                   .ctx = server,
                   .hosts = (const char *const *)server->hosts.ptr,
                   .origins = (const char *const *)server->origins.ptr,
-                  .check_token = check_token},
+                  .check_token = check_token,
+                  .guard = &server->guard},
         .metrics = server->metrics,
         .connections_max = options->connections_max,
         .per_address_max = options->per_address_max,

@@ -19,6 +19,7 @@
     X(GONE, "gone", 410)                                                                           \
     X(TOO_LARGE, "too_large", 413)                                                                 \
     X(MEDIA_TYPE, "unsupported_media_type", 415)                                                   \
+    X(MISDIRECTED, "misdirected", 421)                                                             \
     X(BUSY, "busy", 423)                                                                           \
     X(LIMIT, "limit_reached", 429)                                                                 \
     X(CANCELED, "canceled", 499)                                                                   \

@@ -50,6 +50,17 @@ test('every door but liveness wants the token', T, async (t) => {
   assert.equal(bodies.size, 1);
 });
 
+test('wrong tokens are counted by address, right ones always served', T, async (t) => {
+  const server = await serve(t);
+  let answer;
+  for (let i = 0; i < 100; i++) answer = await server.get('/version', { headers: { authorization: 'Bearer x' } });
+  assert.equal(answer.status, 429);
+  assert.match(answer.headers.get('retry-after'), /^\d+$/);
+  assert.equal((await answer.json()).error.code, 'limit_reached');
+  assert.equal((await server.get('/version')).status, 200);
+  assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
+});
+
 test('errors have one shape', T, async (t) => {
   const server = await serve(t);
   const missing = await server.get('/nothing', { headers: { 'x-request-id': 'my-own.id_1' } });
