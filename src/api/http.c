@@ -395,6 +395,9 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
     request->must_close = request->must_close || http->options.rules.is_draining;
     struct MHD_Response *response = make_response(request);
     conn->is_answering = true;
+    /* Who does not read is the library's to notice: it alone sees whether bytes leave. */
+    (void)MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                    (unsigned)STUCK_READER_S);
     enum MHD_Result queued =
         MHD_queue_response(request->connection, (unsigned)request->status, response);
     MHD_destroy_response(response);
@@ -450,6 +453,7 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
     struct conn *conn = conn_of(connection);
     if (conn == NULL)
         return;
+    (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     if (conn->request != NULL && conn->request->must_close && !conn->is_cut)
         linger_add(&conn->http->lingers, conn->fd);
     end_request(conn);
@@ -551,11 +555,10 @@ static struct MHD_Daemon *start_daemon(struct http *http, int listen_fd)
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, NULL,
         MHD_OPTION_ARRAY, listen, MHD_OPTION_CONNECTION_LIMIT, http->options.connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->options.per_address_max,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_SIZE, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)STUCK_READER_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_SIZE, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 int http_open(struct loop *loop, int listen_fd, const struct http_options *options,
