@@ -122,7 +122,7 @@ static int man(UNUSED const struct cli_call *call, UNUSED struct err *err)
     }
     buf_put_cstr(&out,
                  ".SH EXIT STATUS\n0 done; 1 failed, the message says why; 2 wrong command "
-                 "line; 124 time limit reached.\n"
+                 "line or configuration; 124 time limit reached.\n"
                  ".SH FILES\n.TP\n.I /etc/sandglass/config.toml\n"
                  "Configuration; also the XDG place, $SANDGLASS_CONFIG and \\-\\-config.\n"
                  ".TP\n.I /var/lib/sandglass\nData directory as root; $SANDGLASS_HOME and the "

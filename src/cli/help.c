@@ -52,6 +52,7 @@ void cli_help_overview(struct buf *out)
             buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
     buf_put_cstr(out,
                  "\n'sandglass COMMAND --help' explains one.\n"
-                 "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line,\n"
-                 "124 time limit reached. 'run' and 'exec' give the code of what they ran.\n");
+                 "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line or\n"
+                 "configuration, 124 time limit reached. 'run' and 'exec' give the code of what "
+                 "they ran.\n");
 }
