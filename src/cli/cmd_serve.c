@@ -57,6 +57,11 @@ static int serve(const struct cli_call *call, struct err *err)
     AUTO_CONFIG struct config *config = NULL;
     if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
+    const char *dir = cli_value(call, "data-dir");
+    if (dir == NULL ? config->server.data_dir.len == 0 : dir[0] == '\0')
+        return err_set(err, ERR_INVALID,
+                       "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
+                       "server.data_dir");
     log_setup(config->server.log_level, config->server.log_format, 2);
     name_list names = {0};
     collect_names(call, config, &names);

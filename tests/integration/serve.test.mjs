@@ -227,6 +227,18 @@ test('a data directory that others can write is not used', T, async (t) => {
   assert.match(stderr, /^sandglass: data directory '.*can be written by others; .*--data-dir\n$/);
 });
 
+test('without a home only the server asks for a place', T, async (t) => {
+  if (process.getuid() !== 0) return t.skip('needs root to become somebody without a home');
+  const nobody = { uid: 65534, gid: 65534, env: {}, cwd: '/' };
+  const shown = await run(['config', 'show'], nobody);
+  if (shown.code === null || /EACCES/.test(shown.stderr)) return t.skip('the program is not theirs to run');
+  assert.equal(shown.code, 0, shown.stderr);
+  assert.match(shown.stdout, /^# data_dir: not set/m);
+  const refused = await run(['serve', '--listen', '127.0.0.1:0'], nobody);
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /^sandglass: no directory to keep data in: give --data-dir/);
+});
+
 test('SIGHUP drains like SIGTERM', T, async (t) => {
   const server = await serve(t);
   server.child.kill('SIGHUP');
