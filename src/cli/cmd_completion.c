@@ -75,6 +75,20 @@ static void put_roff(struct buf *out, struct str text)
     }
 }
 
+static void put_man_options(const struct cli_option *options, struct buf *out)
+{
+    for (const struct cli_option *option = options; option != NULL && option->name != NULL;
+         option++) {
+        AUTO_BUF struct buf label = {0};
+        cli_option_label(option, &label);
+        buf_put_cstr(out, ".TP\n.B ");
+        put_roff(out, buf_str(&label));
+        buf_put_char(out, '\n');
+        put_roff(out, str_of(option->help));
+        buf_put_cstr(out, ".\n");
+    }
+}
+
 static void put_man_verb(const struct cli_verb *verb, struct buf *out)
 {
     AUTO_BUF struct buf usage = {0};
@@ -89,16 +103,7 @@ static void put_man_verb(const struct cli_verb *verb, struct buf *out)
         put_roff(out, str_of(verb->details));
         buf_put_cstr(out, "\n.fi\n");
     }
-    for (const struct cli_option *option = verb->options; option != NULL && option->name != NULL;
-         option++) {
-        AUTO_BUF struct buf label = {0};
-        cli_option_label(option, &label);
-        buf_put_cstr(out, ".TP\n.B ");
-        put_roff(out, buf_str(&label));
-        buf_put_char(out, '\n');
-        put_roff(out, str_of(option->help));
-        buf_put_cstr(out, ".\n");
-    }
+    put_man_options(verb->options, out);
 }
 
 static int man(UNUSED const struct cli_call *call, UNUSED struct err *err)
@@ -113,13 +118,7 @@ static int man(UNUSED const struct cli_call *call, UNUSED struct err *err)
         if (!verb->hidden)
             put_man_verb(verb, &out);
     buf_put_cstr(&out, ".SH COMMON OPTIONS\n");
-    for (const struct cli_option *option = cli_common; option->name != NULL; option++) {
-        AUTO_BUF struct buf label = {0};
-        cli_option_label(option, &label);
-        buf_put_cstr(&out, ".TP\n.B ");
-        put_roff(&out, buf_str(&label));
-        buf_printf(&out, "\n%s.\n", option->help);
-    }
+    put_man_options(cli_common, &out);
     buf_put_cstr(&out,
                  ".SH EXIT STATUS\n0 done; 1 failed, the message says why; 2 wrong command "
                  "line or configuration; 124 time limit reached.\n"
