@@ -23,10 +23,11 @@ static void put_verb_words(struct buf *out)
 static int completion_bash(UNUSED const struct cli_call *call, UNUSED struct err *err)
 {
     AUTO_BUF struct buf out = {0};
-    buf_put_cstr(&out, "# bash completion for sandglass: source <(sandglass completion bash)\n"
-                       "_sandglass()\n{\n"
-                       "    local cur=${COMP_WORDS[COMP_CWORD]} typed words=\"\" verbs\n"
-                       "    verbs='");
+    buf_put_cstr(&out,
+                 "# bash completion for sandglass: source <(sandglass completion bash)\n"
+                 "_sandglass()\n{\n"
+                 "    local cur=${COMP_WORDS[COMP_CWORD]} typed words=\"\" verbs first second\n"
+                 "    verbs='");
     put_verb_words(&out);
     buf_put_cstr(&out, "'\n"
                        "    typed=\"${COMP_WORDS[*]:1:COMP_CWORD-1}\"\n"
@@ -40,24 +41,26 @@ static int completion_bash(UNUSED const struct cli_call *call, UNUSED struct err
     CLI_EACH_VERB (verb)
         if (!verb->hidden)
             put_verb_case(verb, &out);
-    buf_put_cstr(
-        &out,
-        "    esac\n"
-        "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
-        "        words=$(cut -d' ' -f1 <<<\"$verbs\" | sort -u)\n"
-        "    elif [[ $COMP_CWORD -eq 2 ]] && grep -q \"^${COMP_WORDS[1]} \" <<<\"$verbs\"; then\n"
-        "        words=$(grep \"^${COMP_WORDS[1]} \" <<<\"$verbs\" | cut -d' ' -f2)\n"
-        "    elif [[ $cur != -* ]]; then\n"
-        "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return\n"
-        "    fi\n"
-        "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-        "}\n"
-        "complete -F _sandglass sandglass\n");
+    buf_put_cstr(&out,
+                 "    esac\n"
+                 "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
+                 "        words=$(cut -d' ' -f1 <<<\"$verbs\" | sort -u)\n"
+                 "    elif [[ $COMP_CWORD -eq 2 && $verbs == *\"${COMP_WORDS[1]} \"* ]]; then\n"
+                 "        while read -r first second; do\n"
+                 "            [[ $first == \"${COMP_WORDS[1]}\" ]] && words+=\"$second \"\n"
+                 "        done <<<\"$verbs\"\n"
+                 "    elif [[ $cur != -* ]]; then\n"
+                 "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return\n"
+                 "    fi\n"
+                 "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+                 "}\n"
+                 "complete -F _sandglass sandglass\n");
     cli_print(buf_str(&out));
     return EXIT_OK;
 }
 
-/* Text for troff: backslashes and hyphens escaped, no line begins with a control character. */
+/* Text for troff: backslashes and hyphens escaped, no line begins with a control character, and a
+ * line end is a line end. */
 static void put_roff(struct buf *out, struct str text)
 {
     bool line_start = true;
@@ -69,6 +72,8 @@ static void put_roff(struct buf *out, struct str text)
             buf_put_cstr(out, "\\e");
         else if (c == '-')
             buf_put_cstr(out, "\\-");
+        else if (c == '\n')
+            buf_put_cstr(out, "\n.br\n");
         else
             buf_put_char(out, c);
         line_start = c == '\n';
@@ -99,9 +104,9 @@ static void put_man_verb(const struct cli_verb *verb, struct buf *out)
     put_roff(out, str_of(verb->summary));
     buf_put_cstr(out, ".\n");
     if (verb->details != NULL) {
-        buf_put_cstr(out, ".PP\n.nf\n");
+        buf_put_cstr(out, ".PP\n");
         put_roff(out, str_of(verb->details));
-        buf_put_cstr(out, "\n.fi\n");
+        buf_put_char(out, '\n');
     }
     put_man_options(verb->options, out);
 }

@@ -86,7 +86,7 @@ const struct cli_verb cmd_serve = {
     .details =
         "Prints its address, the file with the bearer token and a first command to try, "
         "then serves until SIGTERM, SIGINT or SIGHUP. Running requests are finished, for up to "
-        "10 seconds; a second signal ends it at once.",
+        "server.drain_seconds (10); a second signal ends it at once.",
     .options = serve_options,
     .run = serve,
 };
