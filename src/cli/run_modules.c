@@ -24,7 +24,8 @@ struct search {
 /* The quoted text that follows `at`, past blanks and one parenthesis. */
 static bool quoted(struct str code, size_t at, struct str *ret_text)
 {
-    while (at < code.len && memchr(" \t\n(", code.ptr[at], 4) != NULL)
+    static const char between[] = {' ', '\t', '\n', '('};
+    while (at < code.len && memchr(between, code.ptr[at], sizeof between) != NULL)
         at++;
     if (at >= code.len || (code.ptr[at] != '"' && code.ptr[at] != '\''))
         return false;

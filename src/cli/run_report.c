@@ -1,5 +1,7 @@
 /* What `sandglass run --json` prints. */
 
+#include <math.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/run.h"
@@ -109,7 +111,7 @@ void run_put_json(struct run_request *request, const struct isolate_result *resu
     json_put_i64(out, (int64_t)result->dropped[ISOLATE_STDOUT]);
     json_key(out, "truncatedStderr");
     json_put_i64(out, (int64_t)result->dropped[ISOLATE_STDERR]);
-    json_key(out, "runtimeMs"), json_put_f64(out, (double)(result->runtime_ns / 1000) / 1000);
+    json_key(out, "runtimeMs"), json_put_f64(out, round((double)result->runtime_ns / 1e3) / 1e3);
     json_key(out, "codeSize"), json_put_i64(out, (int64_t)request->call.code.len);
     put_environment(request, out);
     json_end_object(out);

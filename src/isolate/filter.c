@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "isolate/rt.h"
 
 #if defined(__x86_64__)
 #define FILTER_ARCH AUDIT_ARCH_X86_64
@@ -41,7 +42,7 @@ static const struct rule {
     {SYS_munmap, false},        {SYS_mremap, false}, /* realloc of large buffers */
     {SYS_madvise, false},                            /* memory of ended isolates goes back */
     {SYS_brk, false},           {SYS_exit_group, false},
-#if defined(__SANITIZE_ADDRESS__)
+#if RT_ASAN
     {SYS_getpid, false}, /* the sanitizer's own */
     {SYS_gettid, false},        {SYS_sigaltstack, false},
     {SYS_sched_yield, false},   {SYS_futex, false},

@@ -61,7 +61,7 @@ static vm_value op_log(struct isolate *isolate, const vm_value *args, size_t cou
     }
     result->lines[stream]++;
     struct inspect how = host_inspect(isolate);
-    struct str text = inspect_format(&how, args[2]);
+    struct str text = layout_well_formed(&isolate->arena, inspect_format(&how, args[2]));
     int indent = (int)fmin(number_at(isolate->vm, args, count, 1), 100);
     if (indent > 0) {
         text = layout_indent(&isolate->arena, text, (size_t)indent);

@@ -103,7 +103,7 @@ static struct str key_text(struct walk *walk, vm_value key)
     struct str text = {0};
     if (vm_kind_of(key) == VM_SYMBOL) {
         (void)vm_symbol_text(walk->how->vm, key, arena, &text);
-        return arena_printf(arena, "[%.*s]", STR_ARG(text));
+        return text; /* without brackets, as Node writes it since 24 */
     }
     (void)vm_text(walk->how->vm, key, arena, &text);
     if (str_eq(text, STR("__proto__")))
@@ -198,8 +198,6 @@ static void put_array(struct walk *walk, vm_value array, uint32_t length, struct
         return;
     }
     put_more(walk, out, length - i, box);
-    if (box->has_more)
-        box->is_numeric = false;
 }
 
 static void put_typed_array(struct walk *walk, vm_value array, uint32_t length,
@@ -213,7 +211,7 @@ static void put_typed_array(struct walk *walk, vm_value array, uint32_t length,
         vm_drop(vm, value);
     }
     put_more(walk, out, length - shown, box);
-    box->is_numeric = !box->has_more;
+    box->is_numeric = true;
 }
 
 static void put_entries(struct walk *walk, vm_value object, bool is_map, struct layout_list *out,
@@ -360,16 +358,19 @@ static struct str format_object(struct walk *walk, vm_value object, int depth)
             return shape_brief(walk, &shape);
     }
     walk->seen[walk->seen_count++] = object;
+    int depth_before = walk->current_depth;
     walk->current_depth = depth + 1;
     struct layout_list out = {0};
     struct layout_box box = {.open = shape.open, .close = shape.close, .indent = walk->indent};
     if (!(deep && shape.base.len > 0))
         put_contents(walk, object, &shape, &out, &box, depth + 1);
     walk->seen_count--;
-    if (out.len == 0)
+    if (out.len == 0) {
+        walk->current_depth = depth_before; /* what is empty adds no level */
         return shape.base.len > 0
                    ? with_reference(walk, object, shape.base)
                    : arena_printf(arena, "%.*s%.*s", STR_ARG(shape.open), STR_ARG(shape.close));
+    }
     box.base = with_reference(walk, object, shape.base);
     box.may_be_flat = walk->current_depth - (depth + 1) < 3;
     return layout_join(arena, out, &box);
@@ -412,9 +413,9 @@ static struct str directive(const struct inspect *how, char kind, vm_value value
     const char *what = NULL;
     switch (kind) {
     case 's':
-        if (vm_kind_of(value) == VM_STRING || vm_kind_of(value) == VM_SYMBOL)
-            what = "string";
-        else if (vm_kind_of(value) == VM_OBJECT && walk_has_own_to_string(&walk, value))
+        if (vm_kind_of(value) == VM_STRING || vm_kind_of(value) == VM_SYMBOL ||
+            (vm_kind_of(value) == VM_OBJECT && (vm_class_of(how->vm, value) == VM_CLASS_FUNCTION ||
+                                                walk_has_own_to_string(&walk, value))))
             what = "string";
         deep.depth = 0;
         break;
@@ -465,6 +466,12 @@ static struct str concat(struct arena *arena, const struct layout_list *pieces, 
     return str_slice(str_n(text, total), 0, max);
 }
 
+static bool is_directive(char kind)
+{
+    static const char kinds[] = {'s', 'd', 'i', 'f', 'j', 'o', 'O', 'c'};
+    return memchr(kinds, kind, sizeof kinds) != NULL;
+}
+
 /* Gives how many arguments the text took. */
 static uint32_t put_directives(const struct inspect *how, struct str text, vm_value args,
                                uint32_t count, struct layout_list *out)
@@ -475,7 +482,7 @@ static uint32_t put_directives(const struct inspect *how, struct str text, vm_va
         if (text.ptr[i] != '%')
             continue;
         char kind = text.ptr[i + 1];
-        bool known = memchr("sdifjoOc", kind, 8) != NULL && used < count;
+        bool known = is_directive(kind) && used < count;
         if (kind != '%' && !known)
             continue;
         layout_push(out, how->arena, str_slice(text, from, i + (kind == '%' ? 1 : 0)));

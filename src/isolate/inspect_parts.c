@@ -366,9 +366,7 @@ struct shape shape_of(struct walk *walk, vm_value object)
         shape_list(walk, &shape, object, tag, fallback);
         return shape;
     case VM_CLASS_ARGUMENTS:
-        shape.class = VM_CLASS_ARRAY;
-        shape_list(walk, &shape, object, (struct str){0}, fallback);
-        shape.open = STR("[Arguments] [");
+        shape.open = STR("[Arguments] {");
         return shape;
     default:
         break;

@@ -80,7 +80,7 @@ struct str layout_quote(struct arena *arena, struct str text)
             i++;
         } else if (c == 0xed && next >= 0xa0 && i + 2 < text.len) { /* a lone surrogate */
             unsigned unit = 0xd000u | (unsigned)(next & 0x3f) << 6 | (text.ptr[i + 2] & 0x3f);
-            buf_printf(&out, "\\u%04X", unit);
+            buf_printf(&out, "\\u%04x", unit);
             i += 2;
         } else {
             buf_put_char(&out, (char)c);
@@ -88,6 +88,19 @@ struct str layout_quote(struct arena *arena, struct str text)
     }
     buf_put_char(&out, quote);
     return arena_dup(arena, buf_str(&out));
+}
+
+struct str layout_well_formed(struct arena *arena, struct str text)
+{
+    static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
+    if (str_is_utf8(text))
+        return text;
+    struct str copy = arena_dup(arena, text);
+    char *at = (char *)(uintptr_t)copy.ptr;
+    for (size_t i = 0; i + 2 < copy.len; i++)
+        if ((unsigned char)at[i] == 0xed && (unsigned char)at[i + 1] >= 0xa0)
+            memcpy(at + i, replacement, sizeof replacement);
+    return copy;
 }
 
 struct str layout_indent(struct arena *arena, struct str text, size_t indent)

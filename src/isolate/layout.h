@@ -19,6 +19,8 @@ void layout_push(struct layout_list *list, struct arena *arena, struct str item)
 size_t layout_length(struct str text);
 /* 'text' with whichever quotes need no escape. */
 struct str layout_quote(struct arena *arena, struct str text);
+/* The same text, each lone surrogate as U+FFFD: valid UTF-8. */
+struct str layout_well_formed(struct arena *arena, struct str text);
 /* The same text, later lines moved right. */
 struct str layout_indent(struct arena *arena, struct str text, size_t indent);
 /* Letters, digits and underscores: needs no quotes as a key. */

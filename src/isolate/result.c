@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "isolate/layout.h"
 
 enum { DEPTH_MAX = 64 };
 
@@ -23,8 +24,37 @@ static bool is_full(struct writer *w)
     return w->json.buf->len - w->start > w->limits->bytes || vm_is_expired(w->how->vm);
 }
 
+/* Lone surrogates and NUL, which readers of JSON may refuse, become U+FFFD. */
+static struct str printable(struct writer *w, struct str text)
+{
+    static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
+    text = layout_well_formed(w->how->arena, text);
+    size_t nuls = 0, at = 0;
+    for (size_t i = 0; i < text.len; i++)
+        nuls += text.ptr[i] == '\0';
+    if (nuls == 0)
+        return text;
+    char *out = arena_alloc(w->how->arena, text.len + nuls * 2 + 1);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] != '\0')
+            out[at++] = text.ptr[i];
+        else
+            memcpy(out + at, replacement, sizeof replacement), at += sizeof replacement;
+    return str_n(out, at);
+}
+
+/* A key that had to be changed gets its place behind it, so that two of them stay apart. */
+static void put_key(struct writer *w, struct str key, uint32_t index)
+{
+    struct str shown = printable(w, key);
+    if (!str_eq(shown, key))
+        shown = arena_printf(w->how->arena, "%.*s#%u", STR_ARG(shown), index);
+    json_key_str(&w->json, shown);
+}
+
 static void put_text(struct writer *w, struct str text)
 {
+    text = printable(w, text);
     size_t used = MIN(w->json.buf->len - w->start, w->limits->bytes);
     size_t room = w->limits->bytes - used;
     if (text.len <= room) {
@@ -155,7 +185,7 @@ static void put_map(struct writer *w, vm_value map)
     for (uint32_t i = 0; i + 1 < count && !is_full(w); i += 2) {
         vm_value key = vm_get_index(vm, list, i), value = vm_get_index(vm, list, i + 1);
         if (object) {
-            json_key_str(&w->json, text_of(w, key));
+            put_key(w, text_of(w, key), i);
         } else {
             json_begin_array(&w->json);
             put_value(w, key);
@@ -211,7 +241,7 @@ static void put_properties(struct writer *w, vm_value object)
     for (; i < keys.count && i < w->limits->items && !is_full(w); i++) {
         vm_value key = vm_key_at(vm, keys, i), value = vm_value_at(vm, object, keys, i);
         if (!is_left_out(w, value)) {
-            json_key_str(&w->json, text_of(w, key));
+            put_key(w, text_of(w, key), i);
             put_value(w, value);
         }
         vm_drop(vm, key);

@@ -13,6 +13,7 @@
  *     RegExp                        its text
  *     toJSON                        asked once
  *     getter or proxy that throws   "[Thrown: message]"
+ *     NUL, lone surrogates          U+FFFD
  *     circular, too deep, too long  "[Circular]", "[Object]" or "[Array]", "... n more items"
  *
  * Under vm_try. Nothing here throws, and the run's deadline holds for every getter. */

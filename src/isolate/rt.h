@@ -18,6 +18,18 @@
 
 struct err;
 
+/* gcc and clang each have their way to say so. */
+#if defined(__SANITIZE_ADDRESS__)
+#define RT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RT_ASAN 1
+#endif
+#endif
+#ifndef RT_ASAN
+#define RT_ASAN 0
+#endif
+
 enum rt_trap {
     RT_OK,
     RT_TRAP_MEMORY,      /* access outside the linear memory */

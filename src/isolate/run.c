@@ -492,10 +492,13 @@ void isolate_settle(struct isolate *isolate, uint32_t id, bool ok, struct str js
     isolate->pending[at] = isolate->pending[--isolate->pending_count];
     struct answer *answer = mem_alloc(sizeof *answer + json.len + 1);
     char *text = (char *)(answer + 1);
-    memcpy(text, json.ptr, json.len);
+    if (json.len > 0)
+        memcpy(text, json.ptr, json.len);
     answer->id = id;
     answer->ok = ok;
     answer->json = str_n(text, json.len);
-    answer->next = isolate->answers;
-    isolate->answers = answer;
+    struct answer **last = &isolate->answers;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = answer;
 }

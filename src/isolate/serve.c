@@ -17,9 +17,13 @@ enum { EXIT_PROTOCOL = 3, EXIT_SETUP = 4, EXIT_CLOSED = 0 };
 struct server {
     int fd;
     struct buf in, out;
-    size_t pending; /* bytes of `in` that belong to the frame being handled */
     struct isolate_engine *engine;
     struct isolate *isolates[ISOLATES_MAX];
+    /* Which isolate a bridge call came from, for good: numbers are used again, tags are not, so a
+     * late answer reaches nobody else. */
+    uint32_t tags[ISOLATES_MAX], last_tag;
+    uint32_t running_tag;
+    struct isolate *running;
     struct isolate_checkpoint *checkpoints[CHECKPOINTS_MAX];
     struct isolate_module modules[WIRE_MODULES_MAX];
     char file[FILE_MAX];
@@ -76,6 +80,7 @@ static void keep(struct server *server, uint32_t number, int failed, struct isol
         return;
     }
     server->isolates[number] = isolate;
+    server->tags[number] = ++server->last_tag;
     send_opened(server, number);
 }
 
@@ -94,7 +99,7 @@ static bool on_bridge(void *user, uint32_t id, struct str name, struct str args_
                       UNUSED const char **ret_why)
 {
     struct server *server = user;
-    wire_begin(&server->out, WIRE_BRIDGE, 0);
+    wire_begin(&server->out, WIRE_BRIDGE, server->running_tag);
     wire_put_u32(&server->out, id);
     wire_put_str(&server->out, name);
     wire_put_str(&server->out, args_json);
@@ -102,26 +107,44 @@ static bool on_bridge(void *user, uint32_t id, struct str name, struct str args_
     return true;
 }
 
-/* The run's own frame stays at the front of `in` until it is done; answers come behind it. */
-static bool on_wait(void *user, struct isolate *isolate, int64_t ms)
+static struct isolate *find_tagged(struct server *server, uint32_t tag)
+{
+    if (server->running != NULL && tag == server->running_tag)
+        return server->running;
+    for (uint32_t i = 1; i < ISOLATES_MAX; i++)
+        if (server->isolates[i] != NULL && server->tags[i] == tag)
+            return server->isolates[i];
+    return NULL;
+}
+
+/* An answer may come when its isolate has ended, or between two runs of it. */
+static void serve_answer(struct server *server, uint32_t tag, struct str body)
+{
+    uint32_t id = 0, ok = 0;
+    struct str json = {0};
+    if (!wire_get_u32(&body, &id) || !wire_get_u32(&body, &ok) || !wire_get_str(&body, &json) ||
+        body.len != 0)
+        quit(EXIT_PROTOCOL);
+    struct isolate *isolate = find_tagged(server, tag);
+    if (isolate != NULL)
+        isolate_settle(isolate, id, ok != 0, json);
+}
+
+static bool on_wait(void *user, UNUSED struct isolate *isolate, int64_t ms)
 {
     struct server *server = user;
     struct err err = {0};
     struct wire_frame frame;
-    struct buf *in = &server->in;
-    if (wire_receive(server->fd, in, ms, &frame, &err) < 0) {
+    if (wire_receive(server->fd, &server->in, ms, &frame, &err) < 0) {
         if (err.code == ERR_TIMEOUT)
             return true;
         quit(err.code == ERR_UNAVAILABLE ? EXIT_CLOSED : EXIT_PROTOCOL);
     }
-    uint32_t id = 0, ok = 0;
-    struct str json = {0};
-    if (frame.type != WIRE_ANSWER || !wire_get_u32(&frame.body, &id) ||
-        !wire_get_u32(&frame.body, &ok) || !wire_get_str(&frame.body, &json) || frame.body.len != 0)
+    if (frame.type != WIRE_ANSWER)
         quit(EXIT_PROTOCOL);
-    size_t size = (size_t)(json.ptr + json.len - in->ptr);
-    isolate_settle(isolate, id, ok != 0, json);
-    buf_consume(in, size);
+    size_t size = WIRE_HEAD + frame.body.len;
+    serve_answer(server, frame.isolate, frame.body);
+    buf_consume(&server->in, size);
     return true;
 }
 
@@ -146,7 +169,11 @@ static void serve_run(struct server *server, uint32_t number, struct str body)
     struct isolate_host host = {
         .user = server, .console = on_console, .bridge = on_bridge, .wait = on_wait};
     AUTO_RESULT struct isolate_result result = {0};
-    if (isolate_run(number == 0 ? fresh : find(server, number), &call, &host, &result, &err) < 0) {
+    server->running = number == 0 ? fresh : find(server, number);
+    server->running_tag = number == 0 ? ++server->last_tag : server->tags[number];
+    int failed = isolate_run(server->running, &call, &host, &result, &err);
+    server->running = NULL;
+    if (failed < 0) {
         send_failed(server, number, &err);
         return;
     }
@@ -269,7 +296,8 @@ static bool dispatch(struct server *server, const struct wire_frame *frame)
         serve_rollback(server, frame->isolate, frame->body);
         return true;
     case WIRE_ANSWER:
-        return true; /* to a run that ended meanwhile */
+        serve_answer(server, frame->isolate, frame->body);
+        return true;
     default:
         quit(EXIT_PROTOCOL);
     }

@@ -1,6 +1,5 @@
 #include "isolate/vm.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -8,6 +7,10 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "isolate/vm_engine.h"
+
+#if RT_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
 
 enum { WASI_OK = 0, WASI_BADF = 8, WASI_INVAL = 28, CSTR_MAX = 64 << 10 };
 /* 2000-01-01: what the initialiser sees as now, so that a template is the same every time. */
@@ -304,6 +307,21 @@ void vm_set_arena(struct vm *vm, struct arena *arena)
     vm->arena = arena;
 }
 
+/* The sanitizer marks the frames of running functions and cannot follow a jump out of a signal
+ * handler over them; what lies below our own frame is free again. */
+#if RT_ASAN
+static void forget_frames(void)
+{
+    enum { DEEP = 32 << 20 };
+    char *here = __builtin_frame_address(0);
+    __asan_unpoison_memory_region(here - DEEP, DEEP);
+}
+#else
+static void forget_frames(void)
+{
+}
+#endif
+
 enum rt_trap vm_try(struct vm *vm, int64_t soft_ns, int64_t hard_ns,
                     void (*work)(struct vm *vm, void *arg), void *arg)
 {
@@ -315,6 +333,8 @@ enum rt_trap vm_try(struct vm *vm, int64_t soft_ns, int64_t hard_ns,
     int trap = sigsetjmp(vm->frame.jump, 0);
     if (trap == 0)
         work(vm, arg);
+    else
+        forget_frames();
     vm->frame.engine = 0;
     vm->frame.deadline_ns = 0;
     (void)rt_set_frame(vm->frame.outer);

@@ -205,7 +205,7 @@ bool vm_is_uncatchable(struct vm *vm, vm_value error);
 
 vm_value vm_global(struct vm *vm);
 vm_value vm_host_function(struct vm *vm);
-/* Forgets a top-level let, const or class, so that it can be declared anew. */
+/* Forgets a top-level declaration, so that the name can be declared anew. */
 bool vm_undeclare(struct vm *vm, struct str name);
 
 /* For the wall test: makes translated code itself write one byte at `address`. */

@@ -510,15 +510,53 @@ vm_value vm_host_function(struct vm *vm)
     return value;
 }
 
-bool vm_undeclare(struct vm *vm, struct str name)
+static bool delete_property(struct vm *vm, vm_value object, uint32_t atom)
 {
-    uint32_t atom = new_atom(vm, name);
-    uint32_t done =
-        ENGINE(vm, engine_JS_DeleteProperty(&vm->engine, vm->context, vm->lexical, atom, 0));
-    ENGINE_VOID(vm, engine_JS_FreeAtom(&vm->engine, vm->context, atom));
+    uint32_t done = ENGINE(vm, engine_JS_DeleteProperty(&vm->engine, vm->context, object, atom, 0));
     if ((int32_t)done < 0)
         forget_exception(vm);
     return done == 1;
+}
+
+/* What `var` and `function` declare is a property of the global object that nothing may delete. Its
+ * shape holds pairs of words, flags above the name's atom; the one that answers to a changed flag
+ * is found by trying. All of it is the isolate's own memory. */
+static bool delete_global(struct vm *vm, uint32_t atom)
+{
+    enum { FLAGS_SHIFT = 26, WRITABLE_ENUMERABLE = 6, CONFIGURABLE = 1 << FLAGS_SHIFT };
+    vm_value global = vm_global(vm);
+    bool done = false;
+    uint32_t end = (uint32_t)vm->memory->size;
+    for (uint32_t at = vm->frame.stack_top; at + 8 <= end && !done; at += 4) {
+        if (vm_load32(vm, at + 4) != atom ||
+            vm_load32(vm, at) >> FLAGS_SHIFT != WRITABLE_ENUMERABLE)
+            continue;
+        uint32_t word = vm_load32(vm, at);
+        vm_store32(vm, at, word | CONFIGURABLE);
+        done = delete_property(vm, global, atom);
+        if (!done)
+            vm_store32(vm, at, word);
+    }
+    vm_drop(vm, global);
+    return done;
+}
+
+bool vm_undeclare(struct vm *vm, struct str name)
+{
+    uint32_t atom = new_atom(vm, name);
+    vm_value value = vm_undefined(), global = vm_global(vm);
+    bool is_global = slot(vm, global, atom, &value) == VM_SLOT_DATA;
+    if (is_global)
+        vm_drop(vm, value);
+    vm_drop(vm, global);
+    /* A name whose first value was never computed does not show here, but is lexical too. */
+    bool is_lexical = slot(vm, vm->lexical, atom, &value) == VM_SLOT_DATA;
+    if (is_lexical)
+        vm_drop(vm, value);
+    bool done =
+        is_lexical || !is_global ? delete_property(vm, vm->lexical, atom) : delete_global(vm, atom);
+    ENGINE_VOID(vm, engine_JS_FreeAtom(&vm->engine, vm->context, atom));
+    return done;
 }
 
 void vm_apply_limits(struct vm *vm, const struct vm_limits *limits)

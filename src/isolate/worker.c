@@ -287,12 +287,12 @@ int worker_resume(struct worker *worker, struct str bytes, const struct isolate_
 
 /* --- Runs --- */
 
-int worker_answer(struct worker *worker, uint32_t id, bool ok, struct str json, struct err *err)
+int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json, struct err *err)
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, WIRE_ANSWER, 0);
-    wire_put_u32(&worker->out, id);
+    wire_begin(&worker->out, WIRE_ANSWER, (uint32_t)(call >> 32));
+    wire_put_u32(&worker->out, (uint32_t)call);
     wire_put_u32(&worker->out, ok);
     wire_put_str(&worker->out, json);
     return send_request(worker, err);
@@ -309,20 +309,22 @@ static bool serve_console(const struct worker_host *host, struct str body)
     return true;
 }
 
-static bool serve_bridge(struct worker *worker, const struct worker_host *host, struct str body)
+static bool serve_bridge(struct worker *worker, const struct worker_host *host, uint32_t tag,
+                         struct str body)
 {
     uint32_t id = 0;
     struct str name = {0}, args = {0};
     const char *why = "there is no such bridge here";
     if (!wire_get_u32(&body, &id) || !wire_get_str(&body, &name) || !wire_get_str(&body, &args))
         return false;
+    uint64_t call = (uint64_t)tag << 32 | id;
     if (host != NULL && host->bridge != NULL &&
-        host->bridge(host->user, worker, id, name, args, &why))
+        host->bridge(host->user, worker, call, name, args, &why))
         return true;
     AUTO_BUF struct buf json = {0};
     struct err err = {0};
     buf_printf(&json, "{\"name\":\"TypeError\",\"message\":\"%s\"}", why);
-    return worker_answer(worker, id, false, buf_str(&json), &err) == 0;
+    return worker_answer(worker, call, false, buf_str(&json), &err) == 0;
 }
 
 static void killed(struct worker *worker, enum isolate_status status, const char *name,
@@ -350,7 +352,7 @@ static int serve_message(struct worker *worker, const struct wire_frame *frame,
         ok = serve_console(host, body);
         break;
     case WIRE_BRIDGE:
-        ok = serve_bridge(worker, host, body);
+        ok = serve_bridge(worker, host, frame->isolate, body);
         break;
     case WIRE_DONE:
         if (wire_get_result(&body, result)) {

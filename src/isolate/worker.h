@@ -30,12 +30,12 @@ int worker_pid(const struct worker *worker);
 bool worker_is_dead(const struct worker *worker); /* start another one */
 uint64_t worker_runs(const struct worker *worker);
 
-/* What the surroundings do for a run. `bridge` may answer by worker_answer before it returns, or
- * give false and why not. */
+/* What the surroundings do for a run. `bridge` may answer by worker_answer before it returns or
+ * later, or give false and why not. */
 struct worker_host {
     void *user;
     void (*console)(void *user, enum isolate_stream stream, struct str text);
-    bool (*bridge)(void *user, struct worker *worker, uint32_t id, struct str name,
+    bool (*bridge)(void *user, struct worker *worker, uint64_t call, struct str name,
                    struct str args_json, const char **ret_why);
 };
 
@@ -44,7 +44,7 @@ struct worker_host {
 int worker_run(struct worker *worker, uint32_t isolate, const struct isolate_limits *limits,
                const struct isolate_call *call, const struct worker_host *host,
                struct isolate_result *ret_result, struct err *err) MUST_USE;
-int worker_answer(struct worker *worker, uint32_t id, bool ok, struct str json,
+int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json,
                   struct err *err) MUST_USE;
 
 /* Isolates that stay, by number. */

@@ -84,6 +84,8 @@ void maker_done(struct maker *maker)
         fd_close(&maker->nets[--maker->net_count]);
     while (maker->used_count > 0)
         fd_close(&maker->used_nets[--maker->used_count]);
+    while (maker_drop_tree(maker))
+        ;
     buf_done(&maker->fresh_net);
     cgroup_host_close(&maker->cgroups);
     ids_done(&maker->ids);
@@ -240,7 +242,8 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
-    struct made made = {.pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1};
+    struct made made = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1, .tree_fd = -1};
     char name[CGROUP_NAME_SIZE];
     (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
     if (ids_take(&maker->ids, &made.outer_id, err) < 0)
@@ -268,6 +271,21 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     return 0;
 }
 
+void maker_hold_tree(struct maker *maker, struct made *made)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
+    made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+bool maker_drop_tree(struct maker *maker)
+{
+    if (maker->tree_count == 0)
+        return false;
+    fd_close(&maker->old_trees[--maker->tree_count]);
+    return true;
+}
+
 void maker_kill(struct maker *maker, const struct made *made)
 {
     /* The death of a pid namespace's init takes all of it, racing forks included; a frozen group
@@ -290,6 +308,9 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
     fd_close(&made->control_fd);
     fd_close(&made->listen_fd);
     leave_net(maker, made);
+    if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
+        maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);
+    fd_close(&made->tree_fd);
 }
 
 bool maker_clear(struct maker *maker, struct made *made)

@@ -196,6 +196,7 @@ static void on_built(size_t index)
         }
         slot->state = POOLED;
         self.pool_ready++;
+        maker_hold_tree(&self.maker, &slot->made);
         watch(slot->made.pidfd, index, true);
         return;
     }
@@ -402,7 +403,7 @@ static bool idle_work(void)
             clear(&self.slots.ptr[i]);
     if (!may_refill() || self.owed > 0)
         return false;
-    return refill() || maker_stock_nets(&self.maker, NETS_READY);
+    return refill() || maker_drop_tree(&self.maker) || maker_stock_nets(&self.maker, NETS_READY);
 }
 
 static int wait_ms(bool more)
@@ -410,7 +411,7 @@ static int wait_ms(bool more)
     if (more)
         return 0;
     bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
-                      self.maker.net_count < NETS_READY;
+                      self.maker.net_count < NETS_READY || self.maker.tree_count > 0;
     return unfinished && self.owed == 0 ? QUIET_MS : -1;
 }
 

@@ -19,10 +19,7 @@ struct erase *erase_new(void) MUST_USE;
 struct erase *erase_free(struct erase *erase);
 
 /* Sets up a walk: `out` is a copy of `source` that will be blanked in place. Both must live until
- * the walk is over; erase_fault tells how it went. With `is_simplified` the tree is of the source
- * as simplify.h leaves it, offsets being the same. */
-struct tree_visitor *erase_begin(struct erase *erase, struct str source, char *out,
-                                 bool is_simplified);
-/* The walk was ended because the tree misreads the source; what was blanked so far is void. */
-bool erase_wants_simplified(const struct erase *erase);
+ * the walk is over; erase_fault tells how it went. The tree may be of the source as simplify.h
+ * leaves it: offsets are the same. */
+struct tree_visitor *erase_begin(struct erase *erase, struct str source, char *out);
 struct erase_fault erase_fault(const struct erase *erase);

@@ -133,7 +133,11 @@ static size_t sign_end(struct str source, size_t at, uint16_t *ret_sign)
         *ret_sign = SIGN_CHAIN;
         return at + 2;
     }
-    for (size_t i = 0; i < countof(SIGNS); i++) {
+    char first = rest.ptr[0];
+    bool may_be_long = rest.len > 1 && strchr(".=&|?*+-!<>", rest.ptr[1]) != NULL;
+    for (size_t i = 0; may_be_long && i < countof(SIGNS); i++) {
+        if (SIGNS[i].text[0] != first)
+            continue;
         struct str text = str_of(SIGNS[i].text);
         if (str_starts(rest, text)) {
             *ret_sign = SIGNS[i].sign;
@@ -181,8 +185,8 @@ struct token lex_token(struct str source, uint32_t at, bool regex_fits)
 
 bool lex_is_word(struct str source, const struct token *token, const char *word)
 {
-    return token->kind == TOKEN_WORD &&
-           str_eq(str_slice(source, token->start, token->end), str_of(word));
+    return token->kind == TOKEN_WORD && source.ptr[token->start] == word[0] &&
+           str_eq(str_n(source.ptr + token->start, token->end - token->start), str_of(word));
 }
 
 /* ---- types ---- */

@@ -41,7 +41,7 @@ static const char *const CONTROL[] = {"if", "for", "while", "switch", "catch", "
 static bool is_one_of(struct str word, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (str_eq(word, str_of(list[i])))
+        if (word.ptr[0] == list[i][0] && str_eq(word, str_of(list[i])))
             return true;
     return false;
 }

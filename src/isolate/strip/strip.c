@@ -124,7 +124,8 @@ struct job {
     int64_t deadline_ns;
 };
 
-/* Parses again, the types made simple: `*ret_at` is where this reading failed if it did. */
+/* Reads the source with its types made simple, which is quicker than to parse them and gets over
+ * the grammar's gaps. */
 static enum tree_result walk_simplified(struct strip *strip, const struct job *job,
                                         uint32_t *ret_at)
 {
@@ -133,10 +134,10 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
     if (buf_reserve(&strip->scratch, job->source.len, &text, &(struct err){0}) < 0)
         return TREE_SYNTAX;
     memcpy(text, job->source.ptr, job->source.len);
-    if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns))
-        return clock_now_ns() > job->deadline_ns ? TREE_TIMEOUT : TREE_SYNTAX;
-    memcpy(job->js, job->source.ptr, job->source.len);
-    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js, true);
+    if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns) &&
+        clock_now_ns() > job->deadline_ns)
+        return TREE_TIMEOUT;
+    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
     enum tree_result result = tree_walk(strip->tree, job->lang, str_n(text, job->source.len),
                                         job->deadline_ns, visitor, ret_at);
     size_t count;
@@ -146,15 +147,22 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
     return result;
 }
 
+/* Reads the source as it is: where a guess about its types was wrong, and to tell where a syntax
+ * error lies. */
+static enum tree_result walk_plain(struct strip *strip, const struct job *job, uint32_t *ret_at)
+{
+    memcpy(job->js, job->source.ptr, job->source.len);
+    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
+    return tree_walk(strip->tree, job->lang, job->source, job->deadline_ns, visitor, ret_at);
+}
+
 static int walk(struct strip *strip, const struct job *job, struct strip_place *ret_place,
                 struct err *err)
 {
     uint32_t at = 0;
-    struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js, false);
-    enum tree_result result =
-        tree_walk(strip->tree, job->lang, job->source, job->deadline_ns, visitor, &at);
-    if (result == TREE_SYNTAX || erase_wants_simplified(strip->erase))
-        result = walk_simplified(strip, job, &at);
+    enum tree_result result = walk_simplified(strip, job, NULL);
+    if (result == TREE_SYNTAX)
+        result = walk_plain(strip, job, &at);
     switch (result) {
     case TREE_SYNTAX:
         return fail_syntax(job->source, at, ret_place, err);

@@ -30,6 +30,8 @@ static size_t space_len(struct str source, size_t at)
 
 static size_t comment_end(struct str source, size_t at)
 {
+    if (source.ptr[at] != '/')
+        return at;
     struct str rest = str_slice(source, at, source.len);
     if (str_starts(rest, STR("//")))
         return at + str_find_char(rest, '\n');
@@ -153,7 +155,7 @@ enum text_binding text_operator(struct str source, uint32_t at)
         return is_relation ? BIND_RELATION : BIND_NONE;
     }
     for (size_t i = 0; i < countof(OPERATORS); i++)
-        if (str_starts(rest, str_of(OPERATORS[i].text)))
+        if (OPERATORS[i].text[0] == rest.ptr[0] && str_starts(rest, str_of(OPERATORS[i].text)))
             return OPERATORS[i].binding;
     return BIND_NONE;
 }

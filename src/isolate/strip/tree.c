@@ -32,6 +32,7 @@ struct walk {
     struct tree_visitor *visitor;
     enum tree_result result;
     /* Locating a syntax error. */
+    bool locates;
     size_t cancel;
     uint32_t version_row, version_column;
     uint32_t row, column;
@@ -94,13 +95,12 @@ static void find_node_size(struct tree *tree)
     enum { SIZE_MIN = 192, SIZE_MAX_TRIED = 1024 };
     char source[PROBE_DEPTH];
     struct tree_visitor visitor = {.is_stopped = true};
-    uint32_t at;
     memset(source, '(', sizeof source);
     tree->heap.counted_max = PROBE_DEPTH / 2;
     enum tree_result result = TREE_DONE;
     for (size_t size = SIZE_MIN; size <= SIZE_MAX_TRIED && result != TREE_TOO_DEEP; size += 4) {
         tree->heap.counted_size = size;
-        result = tree_walk(tree, STRIP_TS, str_n(source, sizeof source), INT64_MAX, &visitor, &at);
+        result = tree_walk(tree, STRIP_TS, str_n(source, sizeof source), INT64_MAX, &visitor, NULL);
     }
     assert(result == TREE_TOO_DEEP);
     tree->heap.counted_max = OPEN_MAX;
@@ -232,7 +232,8 @@ static void parse_and_visit(struct walk *walk)
     TSNode root = ts_tree_root_node(parsed);
     if (ts_node_has_error(root)) {
         walk->result = TREE_SYNTAX;
-        find_error(walk, parser);
+        if (walk->locates)
+            find_error(walk, parser);
         return;
     }
     visit_all(walk, root);
@@ -259,6 +260,7 @@ enum tree_result tree_walk(struct tree *tree, enum strip_lang lang, struct str s
                           .lang = lang,
                           .source = source,
                           .deadline_ns = deadline_ns,
+                          .locates = ret_at != NULL,
                           .visitor = visitor};
     heap_reset(&tree->heap);
     tree->heap.escape = &walk->escape;
@@ -271,7 +273,7 @@ enum tree_result tree_walk(struct tree *tree, enum strip_lang lang, struct str s
     current = NULL;
     tree->heap.escape = NULL;
     enum tree_result result = walk->result;
-    if (result == TREE_SYNTAX)
+    if (result == TREE_SYNTAX && ret_at != NULL)
         *ret_at = offset_of(source, walk->row, walk->column);
     free(walk);
     return result;

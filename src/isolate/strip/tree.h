@@ -122,7 +122,7 @@ struct tree_visitor {
 
 enum tree_result {
     TREE_DONE,
-    TREE_SYNTAX,    /* `ret_at` is the first token that fits nowhere */
+    TREE_SYNTAX,    /* `ret_at`, unless NULL, is the first token that fits nowhere */
     TREE_NO_MEMORY, /* the heap's ceiling */
     TREE_TOO_DEEP,  /* more open constructs than the parser's own recursion bears */
     TREE_TIMEOUT,

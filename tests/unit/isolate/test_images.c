@@ -149,7 +149,8 @@ TEST(images_refuse_foreign_bytes)
         if (isolate_resume(test_engine(), buf_str(&bytes), &limits, &copy, &err) == 0) {
             struct isolate_call call = {.code = STR("1+1")};
             AUTO_RESULT struct isolate_result result = test_run_in(copy, &call, NULL);
-            copy = isolate_free(copy); /* whatever it did, we are still here */
+            CHECK(result.status <= ISOLATE_CRASH); /* whatever it did, we are still here */
+            copy = isolate_free(copy);
         }
         bytes.ptr[at] = (char)(bytes.ptr[at] ^ 0x41);
     }

@@ -13,6 +13,30 @@ TEST(run_gives_the_last_expression)
     test_expect_json("undefined", "null");
 }
 
+TEST(run_results_are_plain_json)
+{
+    test_expect_json(
+        "[NaN, -Infinity, undefined, null, 1n, Symbol('s'), () => 1, /x/g]",
+        "[null,null,null,null,\"1n\",\"Symbol(s)\",\"[Function (anonymous)]\",\"/x/g\"]");
+    test_expect_json("({a: undefined, b: new Date(0), c: new Date(NaN), d: new Map([['k', 1]]), "
+                     "e: new Map([[1, 2]]), f: new Set([1]), g: new Uint8Array(2)})",
+                     "{\"b\":\"1970-01-01T00:00:00.000Z\",\"c\":null,\"d\":{\"k\":1},"
+                     "\"e\":[[1,2]],\"f\":[1],\"g\":[0,0]}");
+    test_expect_json("({get a() { throw new Error('no') }, b: {toJSON() { return 'j' }}, "
+                     "c: {toJSON() { throw 1 }}})",
+                     "{\"a\":\"[Thrown: no]\",\"b\":\"j\",\"c\":\"[Thrown: 1]\"}");
+    test_expect_json("const o = {}; o.o = o; o", "{\"o\":\"[Circular]\"}");
+    test_expect_json("const o = {x: 1}; [o, o]", "[{\"x\":1},{\"x\":1}]");
+    test_expect_json("['\\ud800', 'a\\0b', {'\\udfff': 1, '\\ud800': 2}]",
+                     "[\"\xef\xbf\xbd\",\"a\xef\xbf\xbd"
+                     "b\",{\"\xef\xbf\xbd#0\":1,\"\xef\xbf\xbd#1\":2}]");
+    test_expect_json("class P { #hidden = 1; shown = 2 } new P", "{\"shown\":2}");
+    test_expect_json("let d = 0; for (let i = 0; i < 12; i++) d = [d]; d",
+                     "[[[[[[[[[[\"[Array]\"]]]]]]]]]]");
+    test_expect_json("new Array(201).fill(1).length + [...new Array(201)].slice(0, 0).length",
+                     "201");
+}
+
 TEST(run_takes_a_top_level_return)
 {
     test_expect_json("return 5", "5");
@@ -117,6 +141,15 @@ TEST(run_keeps_a_session)
         {"const {x, y: [z]} = {x: 1, y: [2]}; x + z", "3"},
         {"const {x, y: [z]} = {x: 3, y: [4]}; x + z", "7"},
         {"var v = 1; var v = 2; v", "2"},
+        {"const f = 'was a function'; f", "\"was a function\""},
+        {"let v = 3; v", "3"},
+        {"class v { x = 4 } new v().x", "4"},
+        {"function v() { return 5 } v()", "5"},
+        {"var a = 6, f = 7; a + f", "13"},
+        {"try { eval('1') } catch {} let URL = 1; URL", "1"},
+        {"const URL = 2; URL", "2"},
+        {"let u; class W {} const later = () => u; u = 1", "1"},
+        {"let u = 8; class W { w = 9 } later() + new W().w", "17"},
     };
     for (size_t i = 0; i < countof(steps); i++) {
         struct isolate_call call = {.code = str_of(steps[i].code), .is_session = true};
@@ -124,6 +157,21 @@ TEST(run_keeps_a_session)
         CHECK_CSTR(buf_cstr(&result.error_stack), "");
         CHECK_CSTR(buf_cstr(&result.json), steps[i].json);
     }
+}
+
+TEST(run_can_declare_again_what_failed)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    struct isolate_call bad = {.code = STR("const q = (() => { throw new Error('x') })()"),
+                               .is_session = true};
+    AUTO_RESULT struct isolate_result failed = test_run_in(isolate, &bad, NULL);
+    CHECK_INT(failed.status, ISOLATE_ERROR);
+    struct isolate_call good = {.code = STR("const q = 2; q"), .is_session = true};
+    AUTO_RESULT struct isolate_result result = test_run_in(isolate, &good, NULL);
+    CHECK_CSTR(buf_cstr(&result.json), "2");
 }
 
 TEST(run_does_not_run_twice_when_a_name_is_declared_anew)

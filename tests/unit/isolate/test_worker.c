@@ -41,7 +41,7 @@ static void collect(void *user, enum isolate_stream stream, struct str text)
     buf_printf(user, "%d:%.*s|", stream, STR_ARG(text));
 }
 
-static bool echo(UNUSED void *user, struct worker *worker, uint32_t id, struct str name,
+static bool echo(UNUSED void *user, struct worker *worker, uint64_t id, struct str name,
                  struct str args, const char **why)
 {
     struct err err = {0};
@@ -101,6 +101,40 @@ TEST(worker_keeps_isolates)
     run(other, c, "++n", "3", "");
     CHECK_ERR(worker_resume(other, STR("junk"), &limits, &c, &err), ERR_INVALID);
     run(other, c, "n", "3", "");
+}
+
+/* --- Answers that come late --- */
+
+static uint64_t last_call;
+
+static bool remember(UNUSED void *user, UNUSED struct worker *worker, uint64_t call,
+                     UNUSED struct str name, UNUSED struct str args, UNUSED const char **why)
+{
+    last_call = call;
+    return true;
+}
+
+TEST(worker_answers_between_runs_reach_their_isolate_alone)
+{
+    struct err err = {0};
+    struct isolate_limits limits = limits_of(300);
+    AUTO_WORKER struct worker *worker = start();
+    uint32_t a = 0;
+    CHECK_OK(worker_open(worker, &limits, &a, &err));
+    struct worker_host host = {.bridge = remember};
+    struct isolate_call ask = {.code = STR("globalThis.got = api.echo(1); 1"), .is_session = true};
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK_OK(worker_run(worker, a, &limits, &ask, &host, &result, &err));
+    CHECK_OK(worker_answer(worker, last_call, true, STR("\"late\""), &err));
+    run(worker, a, "await got", "\"late\"", "");
+
+    /* A fresh isolate times out waiting; its answer must not reach the next one's first call. */
+    struct isolate_call wait = {.code = STR("await api.echo(1)")};
+    CHECK_OK(worker_run(worker, 0, &limits, &wait, &host, &result, &err));
+    CHECK_INT(result.status, ISOLATE_TIMEOUT);
+    uint64_t stale = last_call;
+    CHECK_OK(worker_answer(worker, stale, true, STR("\"stale\""), &err));
+    run(worker, 0, "await api.echo('own')", "[\"own\"]", "");
 }
 
 TEST(worker_reports_timeouts_and_goes_on)
