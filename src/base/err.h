@@ -28,6 +28,7 @@
     X(TOO_LARGE, "too_large", 413)                                                                 \
     X(TOO_MANY_RESULTS, "too_many_results", 413)                                                   \
     X(MEDIA_TYPE, "unsupported_media_type", 415)                                                   \
+    X(MISDIRECTED, "misdirected", 421)                                                             \
     X(BUSY, "busy", 423)                                                                           \
     X(LIMIT, "limit_reached", 429)                                                                 \
     X(CANCELED, "canceled", 499)                                                                   \

@@ -11,7 +11,7 @@ struct err;
 enum {
     EXIT_OK = 0,
     EXIT_FAILED = 1,   /* the thing asked for did not work; the message says why */
-    EXIT_USAGE = 2,    /* the command line is wrong; nothing was done */
+    EXIT_USAGE = 2,    /* the command line or config.toml is wrong; nothing was done */
     EXIT_TIMEOUT = 124 /* the code or command ran into its time limit */
 };
 
@@ -74,5 +74,6 @@ bool cli_has(const struct cli_call *call, const char *option);
 /* The value of the last one given, or NULL. */
 const char *cli_value(const struct cli_call *call, const char *option);
 
-/* Standard output as one write; a closed pipe is not an error worth a message. */
+/* Standard output as one write. A pipe that nobody reads is no error; any other failure makes
+ * cli_main say so and fail. */
 void cli_print(struct str text);

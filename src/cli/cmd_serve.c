@@ -57,6 +57,11 @@ static int serve(const struct cli_call *call, struct err *err)
     AUTO_CONFIG struct config *config = NULL;
     if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
+    const char *dir = cli_value(call, "data-dir");
+    if (dir == NULL ? config->server.data_dir.len == 0 : dir[0] == '\0')
+        return err_set(err, ERR_INVALID,
+                       "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
+                       "server.data_dir");
     log_setup(config->server.log_level, config->server.log_format, 2);
     name_list names = {0};
     collect_names(call, config, &names);
@@ -78,9 +83,10 @@ const struct cli_verb cmd_serve = {
     .name = "serve",
     .args = "",
     .summary = "Run the server",
-    .details = "Prints its address, the file with the bearer token and a first command to try, "
-               "then serves until SIGTERM or SIGINT. Running requests are finished, for up to "
-               "10 seconds; a second signal ends it at once.",
+    .details =
+        "Prints its address, the file with the bearer token and a first command to try, "
+        "then serves until SIGTERM, SIGINT or SIGHUP. Running requests are finished, for up to "
+        "server.drain_seconds (10); a second signal ends it at once.",
     .options = serve_options,
     .run = serve,
 };

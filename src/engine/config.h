@@ -56,7 +56,7 @@ struct config_dependency {
 
 struct config_server {
     struct str listen;
-    struct str data_dir;
+    struct str data_dir; /* empty, as token_file, where there is no home directory */
     struct str token_file;
     struct config_list host_names;
     enum log_format log_format;
@@ -78,9 +78,6 @@ struct config_sandbox {
 struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
-    int64_t open_files, tmp_mb, workspace_mb;
-    int64_t exec_seconds, kill_grace_ms, output_kb;
-    int64_t pool_size;
 };
 
 struct config_isolate {
