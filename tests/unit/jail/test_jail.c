@@ -236,6 +236,24 @@ TEST(memory_has_an_end_and_it_is_told)
     CHECK(stats.memory_peak > 16 << 20);
 }
 
+/* What fills a file in memory maps none of it: by size alone the kernel would pick init. */
+TEST(init_outlives_memory_that_nobody_maps)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {.limits.memory_bytes = 32 << 20, .limits.tmp_bytes = 128 << 20};
+    const char *argv[] = {"dd", "if=/dev/zero", "of=/dev/shm/x", "bs=64k", "count=2000", NULL};
+    const char *score[] = {"cat", "/proc/self/oom_score_adj", NULL};
+    static struct ran ran;
+    if (warden_host(warden())->no_memory[0] != '\0')
+        SKIP(warden_host(warden())->no_memory);
+    CHECK_OK(make(&plan, &jail, &err));
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = score}, &ran, &err));
+    CHECK_CSTR(ran.text, "500\n");
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_INT(ran.exit.signal, SIGKILL);
+}
+
 TEST(a_limit_the_host_cannot_give_is_refused_by_name)
 {
     struct err err = {0};
