@@ -288,10 +288,12 @@ static void drain(struct run *run)
         }
 }
 
-static void judge(struct exec_result *result)
+/* A command that did not live to report its end was killed with its jail. */
+static void judge(struct exec_result *result, bool reported)
 {
-    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL ||
-                  result->reason == EXEC_GONE;
+    if (!reported)
+        result->exit.signal = SIGKILL;
+    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL;
     if (result->stats.oom_kills > 0 && killed && result->reason != EXEC_TIMED_OUT)
         result->reason = EXEC_OOM;
 }
@@ -310,25 +312,35 @@ static int run_command(struct run *run, struct err *err)
     if (jail_end(run->jail, &run->result->stats, &ended) < 0)
         run->result->stats = (struct jail_stats){-1, -1, -1, -1};
     drain(run);
-    judge(run->result);
+    judge(run->result, run->exited);
     return 0;
 }
 
-/* Nothing is weakened silently: what was asked for by name is insisted on, what was not is said. */
-static void relax(struct exec_request *request, const struct jail_host *host,
-                  struct exec_result *result)
+/* A limit that this host cannot give is refused, asked for or not: nothing runs weaker than it
+ * looks. Who wants to go without says so. */
+static int check_limit(int64_t limit, const char *why, const char *what, const char *option,
+                       struct err *err)
 {
-    if (host->no_memory[0] != '\0' && !request->memory_given) {
-        request->plan.limits.memory_bytes = JAIL_UNLIMITED;
-        result->memory_unlimited = true;
-    }
-    if (host->no_cpu[0] != '\0' && !request->cpus_given) {
-        request->plan.limits.cpu_milli = JAIL_UNLIMITED;
-        result->cpus_unlimited = true;
-    }
-    if ((result->memory_unlimited || result->cpus_unlimited) && !request->json)
-        (void)fprintf(stderr, "sandglass: warning: no limit on memory or cpu here (%s)\n",
-                      result->memory_unlimited ? host->no_memory : host->no_cpu);
+    if (limit == JAIL_UNLIMITED || why[0] == '\0')
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "this host cannot limit %s: cgroup %s; --%s none runs without that limit", what,
+                   why, option);
+}
+
+static int check_host(const struct exec_request *request, const struct jail_host *host,
+                      struct exec_result *result, struct err *err)
+{
+    const struct jail_limits *limits = &request->plan.limits;
+    if (check_limit(limits->memory_bytes, host->no_memory, "memory", "memory", err) < 0 ||
+        check_limit(limits->cpu_milli, host->no_cpu, "cpu time", "cpus", err) < 0)
+        return -1;
+    result->memory_unlimited = limits->memory_bytes == JAIL_UNLIMITED;
+    result->cpus_unlimited = limits->cpu_milli == JAIL_UNLIMITED;
+    if (host->landlock == 0)
+        (void)fprintf(stderr, "sandglass: warning: this kernel has no Landlock, so the second "
+                              "fence around files is missing\n");
+    return 0;
 }
 
 int exec_run(struct exec_request *request, struct exec_result *ret_result, struct err *err)
@@ -337,9 +349,9 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result, struc
     AUTO_WARDEN struct warden_link *warden = NULL;
     if (warden_start(&warden, err) < 0)
         return -1;
-    relax(request, warden_host(warden), ret_result);
     AUTO_JAIL struct jail *jail = NULL;
-    if (jail_make(warden, &request->plan, &jail, err) < 0)
+    if (check_host(request, warden_host(warden), ret_result, err) < 0 ||
+        jail_make(warden, &request->plan, &jail, err) < 0)
         return -1;
     ret_result->make_ns = clock_now_ns() - begin;
     static struct run run; /* its buffers are big, and a process runs one command */
