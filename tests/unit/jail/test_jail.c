@@ -218,6 +218,24 @@ TEST(a_terminal_is_one)
     CHECK(strstr(text, "/dev/pts/0\r\n33 99") != NULL);
 }
 
+/* What a jail is put together with stays behind: no scaffolding, one proc, and masks of our own
+ * that nobody can write to. */
+TEST(the_tree_shows_nothing_of_its_making)
+{
+    static const char script[] =
+        "ls -A / | grep '^[.]'; grep -c ' /proc ' /proc/self/mountinfo;"
+        "grep ' /proc/keys ' /proc/self/mountinfo | cut -d' ' -f6; wc -c </proc/keys";
+    const char *argv[] = {"sh", "-c", script, NULL};
+    for (int overlay = 0; overlay < 2; overlay++) {
+        struct err err = {0};
+        AUTO_JAIL struct jail *jail = NULL;
+        static struct ran ran;
+        CHECK_OK(make(&(struct jail_plan){.overlay = overlay != 0}, &jail, &err));
+        CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+        CHECK_CSTR(ran.text, "1\nro,nosuid,nodev,relatime\n0\n");
+    }
+}
+
 TEST(memory_has_an_end_and_it_is_told)
 {
     struct err err = {0};
