@@ -1,7 +1,7 @@
 /* ISO-17, outside the jail: a host that lacks something. Runs a command with a system call refused:
  * deny_call NAME CMD ARG..., NAME being seccomp, userns, mount, landlock or none. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <stddef.h>
 #include <sys/prctl.h>

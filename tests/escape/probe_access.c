@@ -1,7 +1,7 @@
 /* What a process may do where: a matrix of places and deeds, each answered by the kernel. It shows
  * the combined effect of mounts, ownership and Landlock, so that the loss of one is seen. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>

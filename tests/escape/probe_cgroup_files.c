@@ -1,6 +1,6 @@
 /* ISO-10: find the switches of any cgroup tree and write to them; mount one where there is none. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* ISO-06: every call that the policy answers with EPERM, made raw and with arguments that would do
  * something if it were let through. The controls beside them differ only in the argument. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sched.h>
 #include <sys/ioctl.h>

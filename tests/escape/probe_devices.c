@@ -1,7 +1,7 @@
 /* ISO-12: make device nodes, list and open those that are there, look for those that must not be.
  * Further arguments are nodes brought in from outside: probe_devices [NODE...]. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

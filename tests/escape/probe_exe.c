@@ -1,7 +1,7 @@
 /* ISO-08: get a writable descriptor of the running program or of init through /proc, the way a
  * container runtime was once overwritten: probe_exe [ROUNDS]. */
 
-#include "probe.h"
+#include "finding.h"
 
 static int opened;
 

@@ -1,7 +1,7 @@
 /* RES-03, RES-04: fill a directory: probe_fill bytes|files|fallocate|sparse|xattrs DIR MOST, MOST
  * being MiB or a number of files. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/stat.h>
 #include <sys/xattr.h>

@@ -1,7 +1,7 @@
 /* RES-06, RES-10: output without end or measure: probe_flood out|both|line|bytes|pty MOST, MOST in
  * KiB (for bytes: in bytes); 0 is for ever. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/ioctl.h>
 #include <termios.h>

@@ -1,7 +1,7 @@
 /* ISO-05: system calls through the i386 and x32 doors, one a run since each must be fatal:
  * probe_foreign_abi native|int80|x32 getpid|mount|socket. */
 
-#include "probe.h"
+#include "finding.h"
 
 #if defined __x86_64__
 

@@ -1,7 +1,7 @@
 /* RES-01: as many processes or threads as one gets: probe_fork_bomb fork|thread|vfork|chain MOST.
  * MOST keeps a jail whose limit is broken from taking the host along. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <pthread.h>
 #include <spawn.h>

@@ -1,7 +1,7 @@
 /* RES-09, RES-10: open as many of one kind of descriptor as one gets:
  * probe_hold_fds files|sockets|epolls|inotify|timers|eventfds|ptys|passed MOST. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -1,6 +1,6 @@
 /* ISO-16: what can be learnt from pid 1. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <dirent.h>
 

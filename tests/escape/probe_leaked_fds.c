@@ -1,7 +1,7 @@
 /* ISO-09: descriptors that came along from outside, and the ways that lead out through one. The
  * argument is the text of a host file: probe_leaked_fds NEEDLE. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* RES-02, RES-03: take memory in one of its forms until refused, killed or at MOST MiB:
  * probe_memory touch|mmaps|stack|memfd|pipes|sockets|shm|mlock|child MOST. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/ipc.h>
 #include <sys/mman.h>

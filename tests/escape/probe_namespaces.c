@@ -1,7 +1,7 @@
 /* ISO-03: every way to a new namespace, another namespace or another mount, as raw calls, so that
  * no library stands between. Fork and threads, which use the same calls, must go on working. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <pthread.h>
 

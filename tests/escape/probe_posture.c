@@ -1,7 +1,7 @@
 /* ISO-01: what a process inside can see of its own fences: ids, capabilities, filters, namespaces,
  * limits, mounts, descriptors, environment; and whether threads and children have the same. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <dirent.h>
 #include <pthread.h>

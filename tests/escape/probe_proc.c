@@ -1,7 +1,7 @@
 /* ISO-11: read what /proc hides, write what it protects. Files of other processes than this one and
  * init are left alone; opening for writing is enough to know, except where a value is named. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

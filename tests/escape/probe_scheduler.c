@@ -1,7 +1,7 @@
 /* RES-11: ask for more of the processor than the neighbours get, then spin with THREADS threads for
  * a second and say how much was had: probe_scheduler THREADS. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* ISO-02: look for a set-id file that still works, make one, and try to give a file capabilities.
  * Run as `probe_setid whoami` it is the program that such a file would start. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <ftw.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* ISO-13: signals to everybody and everything; probe_signals HOST-PID PIDS-TO-TRY. */
 
-#include "probe.h"
+#include "finding.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* ISO-07: every socket family with every type, every netlink protocol, flags and high bits that a
  * careless comparison would miss. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <net/if.h>
 #include <netinet/in.h>

@@ -3,7 +3,7 @@
  * daemons (the same, the leader stays), respawn (each child makes the next every millisecond),
  * stopped (stops itself and a child), vfork (sleeps in a vfork child), zombies N (never reaps). */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/prctl.h>
 

@@ -1,6 +1,6 @@
 /* ISO-14: push bytes back into the terminal's input, for the shell outside to read after us. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <sys/ioctl.h>
 #include <termios.h>

@@ -1,6 +1,6 @@
 /* ISO-16: connect to Unix sockets of the host: probe_unix_sockets NAME..., "@x" being abstract. */
 
-#include "probe.h"
+#include "finding.h"
 
 #include <stddef.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* ISO-04: calls whose arguments a filter cannot read, and numbers that nobody knows yet. All must
  * look as on an older kernel, so that libraries fall back. */
 
-#include "probe.h"
+#include "finding.h"
 
 static void try_clone3(void)
 {
