@@ -123,6 +123,13 @@ export const cases = [
     assert.notEqual(ids[0], ids[1]);
   } },
 
+  { id: 'ISO-01', title: 'a Landlock domain is around the command', run: async (jail) => {
+    const found = assertRan(await jail.probe('landlock'));
+    if (found.last.ruleset !== 'ok') skip(`Landlock cannot be asked from inside: ${found.last.ruleset}`);
+    assert.equal(found.last.ended_by, 'E2BIG');
+    assert.ok(Number(found.last.around) >= 1, 'no domain around the command');
+  } },
+
   { id: 'ISO-02', title: 'set-id files and file capabilities have no effect', run: async (jail) => {
     const found = assertRan(await jail.probe('setid', ['/workspace'], { workspace: jail.workspace() }));
     assert.deepEqual(found.of('setid.file').filter((line) => line.endsWith('changed')), []);
