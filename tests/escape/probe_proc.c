@@ -69,6 +69,17 @@ static void find_writable(void)
             (void)visit(files[i], &st, FTW_F, &at);
 }
 
+/* Writes back what stands there: a fence that is missing shows, and the host stays as it was. */
+static void write_same(const char *name, const char *path)
+{
+    char text[256];
+    ssize_t len = slurp(path, text, sizeof text);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    say_result(name, fd < 0 || len <= 0 ? -1 : write(fd, text, (size_t)len));
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 static void write_value(const char *name, const char *path, const char *value)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -81,16 +92,16 @@ int main(void)
 {
     read_masked();
     find_writable();
-    write_value("write.core_pattern", "/proc/sys/kernel/core_pattern", "|/tmp/owned");
-    write_value("write.modprobe", "/proc/sys/kernel/modprobe", "/tmp/owned");
-    write_value("write.hostname", "/proc/sys/kernel/hostname", "taken");
-    write_value("write.domainname", "/proc/sys/kernel/domainname", "taken");
-    write_value("write.ns_last_pid", "/proc/sys/kernel/ns_last_pid", "1");
-    write_value("write.shmmax", "/proc/sys/kernel/shmmax", "1");
-    write_value("write.ip_forward", "/proc/sys/net/ipv4/ip_forward", "1");
-    write_value("write.overcommit", "/proc/sys/vm/overcommit_memory", "1");
+    write_same("write.core_pattern", "/proc/sys/kernel/core_pattern");
+    write_same("write.modprobe", "/proc/sys/kernel/modprobe");
+    write_same("write.hostname", "/proc/sys/kernel/hostname");
+    write_same("write.domainname", "/proc/sys/kernel/domainname");
+    write_same("write.ns_last_pid", "/proc/sys/kernel/ns_last_pid");
+    write_same("write.shmmax", "/proc/sys/kernel/shmmax");
+    write_same("write.ip_forward", "/proc/sys/net/ipv4/ip_forward");
+    write_same("write.overcommit", "/proc/sys/vm/overcommit_memory");
     write_value("write.sysrq", "/proc/sysrq-trigger", "?");
-    write_value("write.uevent_helper", "/sys/kernel/uevent_helper", "/tmp/owned");
+    write_same("write.uevent_helper", "/sys/kernel/uevent_helper");
     write_value("write.oom_lower", "/proc/self/oom_score_adj", "-1000");
     write_value("write.uid_map", "/proc/self/uid_map", "0 0 1");
     write_value("write.setgroups", "/proc/self/setgroups", "allow");
