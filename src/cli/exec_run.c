@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -77,9 +79,20 @@ static void flow_read(struct flow *flow)
     flow->len = (size_t)got;
 }
 
+/* The caller's descriptors stay as they are, blocking ones too: a write must not wait for a reader
+ * that has stopped, or no deadline would ever be seen. */
+static ssize_t write_some(int fd, char *bytes, size_t len)
+{
+    struct iovec part = {.iov_base = bytes, .iov_len = len};
+    ssize_t wrote = pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+    if (wrote >= 0 || errno != EOPNOTSUPP)
+        return wrote;
+    return write(fd, bytes, MIN(len, (size_t)PIPE_BUF)); /* a terminal or a plain file */
+}
+
 static void flow_write(struct flow *flow)
 {
-    ssize_t wrote = write(flow->to, flow->bytes + flow->at, flow->len - flow->at);
+    ssize_t wrote = write_some(flow->to, flow->bytes + flow->at, flow->len - flow->at);
     if (wrote < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (wrote < 0) { /* nobody reads any more: the command finds out by itself */
@@ -94,6 +107,14 @@ static void flow_write(struct flow *flow)
 static bool flow_has_bytes(const struct flow *flow)
 {
     return flow->len > flow->at;
+}
+
+static void flow_move(struct flow *flow)
+{
+    if (flow_has_bytes(flow))
+        flow_write(flow);
+    else
+        flow_read(flow);
 }
 
 /* A pipe for each stream: no descriptor of the host's files or terminals goes in. */
@@ -261,12 +282,8 @@ static void advance(struct run *run)
     if (poll(waits, countof(waits), wait_ms(run)) < 0)
         return;
     for (int i = 0; i < FLOWS; i++) {
-        if (waits[i].revents == 0)
-            continue;
-        if (flow_has_bytes(&run->flows[i]))
-            flow_write(&run->flows[i]);
-        else
-            flow_read(&run->flows[i]);
+        if (waits[i].revents != 0)
+            flow_move(&run->flows[i]);
     }
     if (waits[FLOWS].revents != 0)
         on_signals(run);
@@ -275,17 +292,24 @@ static void advance(struct run *run)
     on_time(run);
 }
 
-/* Everything in the jail is dead: what it wrote is in the pipes, and they end. */
+/* Everything in the jail is dead: what it wrote is in the pipes, and they end. A reader that has
+ * stopped holds us up no longer than the command was given; a signal ends the wait. */
 static void drain(struct run *run)
 {
+    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? GRACE_MS : -1;
     run->flows[IN].ended = true;
-    for (int i = OUT; i < FLOWS; i++)
-        while (!run->flows[i].ended) {
-            if (flow_has_bytes(&run->flows[i]))
-                flow_write(&run->flows[i]);
-            else
-                flow_read(&run->flows[i]);
-        }
+    while (!run->flows[OUT].ended || !run->flows[ERR_].ended) {
+        struct pollfd waits[FLOWS + 1];
+        for (int i = 0; i < FLOWS; i++)
+            prepare(&run->flows[i], &waits[i]);
+        waits[FLOWS] = (struct pollfd){.fd = run->signal_fd, .events = POLLIN};
+        int ready = poll(waits, countof(waits), patience_ms);
+        if (ready == 0 || waits[FLOWS].revents != 0)
+            return;
+        for (int i = 0; ready > 0 && i < FLOWS; i++)
+            if (waits[i].revents != 0)
+                flow_move(&run->flows[i]);
+    }
 }
 
 /* A command that did not live to report its end was killed with its jail. */
