@@ -64,8 +64,6 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
     const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
     const char *timeout = cli_value(call, "timeout");
     double cores = 0;
-    request->memory_given = memory != NULL;
-    request->cpus_given = cpus != NULL;
     if (memory != NULL && is_none(memory))
         limits->memory_bytes = JAIL_UNLIMITED;
     else if (memory != NULL && parse_size("memory", memory, &limits->memory_bytes, err) < 0)

@@ -17,7 +17,6 @@ struct exec_request {
     size_t env_count;
     int64_t timeout_ms; /* 0: none */
     bool json;
-    bool memory_given, cpus_given;
     char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
     size_t path_count;
 };

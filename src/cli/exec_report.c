@@ -42,34 +42,34 @@ static void put_result(struct json_out *json, const struct exec_result *result)
 {
     struct exec_result *streams = (struct exec_result *)(uintptr_t)result;
     bool truncated = false;
-    json_key(json, "exit_code"), json_put_i64(json, exec_exit_code(result));
+    json_key(json, "exitCode"), json_put_i64(json, exec_exit_code(result));
     json_key(json, "signal");
     if (result->exit.signal != 0)
         json_put_i64(json, result->exit.signal);
     else
         json_put_null(json);
     json_key(json, "reason"), json_put_cstr(json, reasons[result->reason]);
-    put_stream(json, "stdout", "stdout_bytes", &streams->out, &truncated);
-    put_stream(json, "stderr", "stderr_bytes", &streams->err, &truncated);
+    put_stream(json, "stdout", "stdoutBytes", &streams->out, &truncated);
+    put_stream(json, "stderr", "stderrBytes", &streams->err, &truncated);
     json_key(json, "truncated"), json_put_bool(json, truncated);
 }
 
 static void put_figures(struct json_out *json, const struct exec_result *result)
 {
-    json_key(json, "timing_ms");
+    json_key(json, "timingMs");
     json_begin_object(json);
     json_key(json, "create"), json_put_f64(json, (double)result->make_ns / 1e6);
     json_key(json, "run"), json_put_f64(json, (double)result->exit.wall_ns / 1e6);
     json_key(json, "total"), json_put_f64(json, (double)result->total_ns / 1e6);
-    json_key(json, "cpu_user"), json_put_f64(json, (double)result->exit.user_us / 1e3);
-    json_key(json, "cpu_system"), json_put_f64(json, (double)result->exit.system_us / 1e3);
+    json_key(json, "cpuUser"), json_put_f64(json, (double)result->exit.user_us / 1e3);
+    json_key(json, "cpuSystem"), json_put_f64(json, (double)result->exit.system_us / 1e3);
     json_end_object(json);
-    json_key(json, "memory_peak_bytes");
+    json_key(json, "memoryPeakBytes");
     if (result->stats.memory_peak >= 0)
         json_put_i64(json, result->stats.memory_peak);
     else
         json_put_i64(json, result->exit.peak_kib * 1024); /* of the command alone */
-    json_key(json, "oom_kills"), json_put_i64(json, MAX(result->stats.oom_kills, (int64_t)0));
+    json_key(json, "oomKills"), json_put_i64(json, MAX(result->stats.oom_kills, (int64_t)0));
     json_key(json, "unlimited");
     json_begin_array(json);
     if (result->memory_unlimited)
@@ -87,7 +87,7 @@ void exec_put_json(struct buf *out, const struct exec_result *result, const stru
         put_result(&json, result);
         put_figures(&json, result);
     } else {
-        json_key(&json, "exit_code"), json_put_i64(&json, exec_refused_code(failed));
+        json_key(&json, "exitCode"), json_put_i64(&json, exec_refused_code(failed));
         json_key(&json, "reason"), json_put_cstr(&json, "not_started");
         json_key(&json, "error");
         json_begin_object(&json);
@@ -103,8 +103,6 @@ int exec_exit_code(const struct exec_result *result)
 {
     if (result->reason == EXEC_TIMED_OUT)
         return EXIT_TIMEOUT;
-    if (result->reason == EXEC_GONE)
-        return SIGNALED_BASE + SIGKILL;
     if (result->exit.signal != 0)
         return SIGNALED_BASE + result->exit.signal;
     return result->exit.code;

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -77,9 +79,20 @@ static void flow_read(struct flow *flow)
     flow->len = (size_t)got;
 }
 
+/* The caller's descriptors stay as they are, blocking ones too: a write must not wait for a reader
+ * that has stopped, or no deadline would ever be seen. */
+static ssize_t write_some(int fd, char *bytes, size_t len)
+{
+    struct iovec part = {.iov_base = bytes, .iov_len = len};
+    ssize_t wrote = pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+    if (wrote >= 0 || errno != EOPNOTSUPP)
+        return wrote;
+    return write(fd, bytes, MIN(len, (size_t)PIPE_BUF)); /* a terminal or a plain file */
+}
+
 static void flow_write(struct flow *flow)
 {
-    ssize_t wrote = write(flow->to, flow->bytes + flow->at, flow->len - flow->at);
+    ssize_t wrote = write_some(flow->to, flow->bytes + flow->at, flow->len - flow->at);
     if (wrote < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (wrote < 0) { /* nobody reads any more: the command finds out by itself */
@@ -94,6 +107,14 @@ static void flow_write(struct flow *flow)
 static bool flow_has_bytes(const struct flow *flow)
 {
     return flow->len > flow->at;
+}
+
+static void flow_move(struct flow *flow)
+{
+    if (flow_has_bytes(flow))
+        flow_write(flow);
+    else
+        flow_read(flow);
 }
 
 /* A pipe for each stream: no descriptor of the host's files or terminals goes in. */
@@ -261,12 +282,8 @@ static void advance(struct run *run)
     if (poll(waits, countof(waits), wait_ms(run)) < 0)
         return;
     for (int i = 0; i < FLOWS; i++) {
-        if (waits[i].revents == 0)
-            continue;
-        if (flow_has_bytes(&run->flows[i]))
-            flow_write(&run->flows[i]);
-        else
-            flow_read(&run->flows[i]);
+        if (waits[i].revents != 0)
+            flow_move(&run->flows[i]);
     }
     if (waits[FLOWS].revents != 0)
         on_signals(run);
@@ -275,23 +292,32 @@ static void advance(struct run *run)
     on_time(run);
 }
 
-/* Everything in the jail is dead: what it wrote is in the pipes, and they end. */
+/* Everything in the jail is dead: what it wrote is in the pipes, and they end. A reader that has
+ * stopped holds us up no longer than the command was given; a signal ends the wait. */
 static void drain(struct run *run)
 {
+    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? GRACE_MS : -1;
     run->flows[IN].ended = true;
-    for (int i = OUT; i < FLOWS; i++)
-        while (!run->flows[i].ended) {
-            if (flow_has_bytes(&run->flows[i]))
-                flow_write(&run->flows[i]);
-            else
-                flow_read(&run->flows[i]);
-        }
+    while (!run->flows[OUT].ended || !run->flows[ERR_].ended) {
+        struct pollfd waits[FLOWS + 1];
+        for (int i = 0; i < FLOWS; i++)
+            prepare(&run->flows[i], &waits[i]);
+        waits[FLOWS] = (struct pollfd){.fd = run->signal_fd, .events = POLLIN};
+        int ready = poll(waits, countof(waits), patience_ms);
+        if (ready == 0 || waits[FLOWS].revents != 0)
+            return;
+        for (int i = 0; ready > 0 && i < FLOWS; i++)
+            if (waits[i].revents != 0)
+                flow_move(&run->flows[i]);
+    }
 }
 
-static void judge(struct exec_result *result)
+/* A command that did not live to report its end was killed with its jail. */
+static void judge(struct exec_result *result, bool reported)
 {
-    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL ||
-                  result->reason == EXEC_GONE;
+    if (!reported)
+        result->exit.signal = SIGKILL;
+    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL;
     if (result->stats.oom_kills > 0 && killed && result->reason != EXEC_TIMED_OUT)
         result->reason = EXEC_OOM;
 }
@@ -310,25 +336,35 @@ static int run_command(struct run *run, struct err *err)
     if (jail_end(run->jail, &run->result->stats, &ended) < 0)
         run->result->stats = (struct jail_stats){-1, -1, -1, -1};
     drain(run);
-    judge(run->result);
+    judge(run->result, run->exited);
     return 0;
 }
 
-/* Nothing is weakened silently: what was asked for by name is insisted on, what was not is said. */
-static void relax(struct exec_request *request, const struct jail_host *host,
-                  struct exec_result *result)
+/* A limit that this host cannot give is refused, asked for or not: nothing runs weaker than it
+ * looks. Who wants to go without says so. */
+static int check_limit(int64_t limit, const char *why, const char *what, const char *option,
+                       struct err *err)
 {
-    if (host->no_memory[0] != '\0' && !request->memory_given) {
-        request->plan.limits.memory_bytes = JAIL_UNLIMITED;
-        result->memory_unlimited = true;
-    }
-    if (host->no_cpu[0] != '\0' && !request->cpus_given) {
-        request->plan.limits.cpu_milli = JAIL_UNLIMITED;
-        result->cpus_unlimited = true;
-    }
-    if ((result->memory_unlimited || result->cpus_unlimited) && !request->json)
-        (void)fprintf(stderr, "sandglass: warning: no limit on memory or cpu here (%s)\n",
-                      result->memory_unlimited ? host->no_memory : host->no_cpu);
+    if (limit == JAIL_UNLIMITED || why[0] == '\0')
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "this host cannot limit %s: cgroup %s; --%s none runs without that limit", what,
+                   why, option);
+}
+
+static int check_host(const struct exec_request *request, const struct jail_host *host,
+                      struct exec_result *result, struct err *err)
+{
+    const struct jail_limits *limits = &request->plan.limits;
+    if (check_limit(limits->memory_bytes, host->no_memory, "memory", "memory", err) < 0 ||
+        check_limit(limits->cpu_milli, host->no_cpu, "cpu time", "cpus", err) < 0)
+        return -1;
+    result->memory_unlimited = limits->memory_bytes == JAIL_UNLIMITED;
+    result->cpus_unlimited = limits->cpu_milli == JAIL_UNLIMITED;
+    if (host->landlock == 0)
+        (void)fprintf(stderr, "sandglass: warning: this kernel has no Landlock, so the second "
+                              "fence around files is missing\n");
+    return 0;
 }
 
 int exec_run(struct exec_request *request, struct exec_result *ret_result, struct err *err)
@@ -337,9 +373,9 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result, struc
     AUTO_WARDEN struct warden_link *warden = NULL;
     if (warden_start(&warden, err) < 0)
         return -1;
-    relax(request, warden_host(warden), ret_result);
     AUTO_JAIL struct jail *jail = NULL;
-    if (jail_make(warden, &request->plan, &jail, err) < 0)
+    if (check_host(request, warden_host(warden), ret_result, err) < 0 ||
+        jail_make(warden, &request->plan, &jail, err) < 0)
         return -1;
     ret_result->make_ns = clock_now_ns() - begin;
     static struct run run; /* its buffers are big, and a process runs one command */

@@ -331,6 +331,8 @@ int filter_install(struct err *err)
     struct sock_fprog program = {.len = (unsigned short)prepared_len, .filter = prepared};
     if (SYS(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) !=
         0)
-        return err_sys(err, errno == 0 ? EBUSY : errno, "install the system call filter");
+        return err_sys(err, errno == 0 ? EBUSY : errno,
+                       "install the system call filter; the kernel must offer seccomp filters "
+                       "(CONFIG_SECCOMP_FILTER, not denied by an outer sandbox)");
     return 0;
 }

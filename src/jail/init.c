@@ -190,7 +190,8 @@ int init_main(void)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return 1;
     self.control_fd = SETUP_CONTROL_FD;
-    if (fcntl(self.control_fd, F_SETFD, FD_CLOEXEC) < 0)
+    if (fcntl(self.control_fd, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(SETUP_OOM_FD, F_SETFD, FD_CLOEXEC) < 0)
         return 1;
     open_signals();
     self.out = buf_with_limit(WIRE_MAX);

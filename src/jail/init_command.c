@@ -13,8 +13,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "jail/init.h"
+#include "jail/setup.h"
 #include "jail/wire.h"
 
+#define OOM_SCORE_COMMAND "500"
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* How a child fared that shares our memory until it execs; it writes, we read. */
@@ -143,6 +145,14 @@ static void become(const struct init_command *command, const int fds[3])
     run_program(command);
 }
 
+/* Memory that no process maps (pipes, sockets, memory files) is charged to the jail all the same,
+ * and then the kernel may well pick us. Commands inherit a score that puts them first: whoever is
+ * killed, we live to report it. */
+static void set_oom_score(const char *score)
+{
+    (void)!pwrite(SETUP_OOM_FD, score, strlen(score), 0);
+}
+
 bool init_command_start(const struct init_command *command, struct init_started *ret_started)
 {
     AUTO_CLOSE int master = -1, slave = -1;
@@ -156,6 +166,7 @@ bool init_command_start(const struct init_command *command, struct init_started 
     for (int i = 0; i < 3; i++)
         fds[i] = command->tty ? slave : command->fds[i];
     failed(INIT_STAGE_MESSAGE, 0);
+    set_oom_score(OOM_SCORE_COMMAND);
     pid_t pid = vfork();
     if (pid == 0) {
         become(command, fds);
@@ -163,6 +174,7 @@ bool init_command_start(const struct init_command *command, struct init_started 
     }
     if (pid < 0)
         failed(INIT_STAGE_LIMIT, errno);
+    set_oom_score("0");
     ret_started->pid = pid;
     ret_started->stage = outcome.stage;
     ret_started->code = outcome.code;

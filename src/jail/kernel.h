@@ -27,6 +27,11 @@
 #define P_PIDFD 3
 #endif
 
+/* What to say when the kernel refuses a namespace. */
+#define KERNEL_NO_NAMESPACES                                                                       \
+    "make the namespaces; the kernel must allow user namespaces (user.max_user_namespaces, "       \
+    "clone3 not denied by an outer sandbox)"
+
 static inline int k_open_tree(int dir_fd, const char *path, unsigned flags)
 {
     return (int)SYS(syscall(SYS_open_tree, dir_fd, path, flags));

@@ -171,12 +171,19 @@ static void leave_net(struct maker *maker, struct made *made)
 static void NORETURN run_child(const struct setup *setup)
 {
     struct err err = {0};
-    char go;
+    static char go[WIRE_MAX];
+    int oom[WIRE_FDS_MAX];
     /* Descriptor 3 is the maker's own socket to the daemon: nothing in here may speak on that. */
     if (dup2(setup->control_fd, SETUP_CONTROL_FD) < 0)
         _exit(2);
-    if (read(SETUP_CONTROL_FD, &go, 1) != 1 || setup_run(setup, &err) == 0)
+    struct setup own = *setup;
+    if (wire_recv(SETUP_CONTROL_FD, go, oom, true, &err) == 1) {
+        own.oom_fd = oom[0];
+        if (setup_run(&own, &err) == 0)
+            abort(); /* it comes back only when it failed */
+    } else {
         (void)err_set(&err, ERR_CANCELED, "the maker gave up");
+    }
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
     wire_begin(&out, INIT_BROKEN, 0);
     wire_put_err(&out, &err);
@@ -207,8 +214,20 @@ static int clone_child(struct maker *maker, struct made *made, const struct setu
     if (netns_enter(maker->home_net, err) < 0)
         return -1;
     if (made->pid < 0)
-        return err_sys(err, code, "make the namespaces");
+        return err_sys(err, code, KERNEL_NO_NAMESPACES);
     return cgroup_attach(&maker->cgroups, &made->cgroup, made->pid, group < 0, err);
+}
+
+/* Limits stand, ids are mapped, the process is in its groups: now it may move. It takes along the
+ * one file of /proc that init writes to, which nobody can open from inside. */
+static int let_go(const struct maker *maker, const struct made *made, struct err *err)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/oom_score_adj", (int)made->pid);
+    AUTO_CLOSE int oom = SYS(openat(maker->template.proc_fd, path, O_WRONLY | O_CLOEXEC));
+    if (oom < 0)
+        return err_sys(err, errno, "open '/proc/%s'", path);
+    return wire_send(made->control_fd, STR("g"), &oom, 1, err);
 }
 
 static int run_jail(struct maker *maker, const struct jail_plan *plan, struct made *made,
@@ -233,10 +252,7 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
     mount_set_done(&mounts);
     if (done < 0 || ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
         return -1;
-    /* Limits stand, ids are mapped, the process is in its groups: now it may move. */
-    if (SYS(write(made->control_fd, "g", 1)) != 1)
-        return err_sys(err, errno, "start the jail");
-    return 0;
+    return let_go(maker, made, err);
 }
 
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,

@@ -23,7 +23,7 @@ static int make_map_ns(const struct template *template, uint32_t owner, uint32_t
         for (;;)
             (void)pause();
     if (pid < 0)
-        return err_sys(err, errno, "make an id map");
+        return err_sys(err, errno, "make an id map: " KERNEL_NO_NAMESPACES);
     char path[32];
     (void)snprintf(path, sizeof path, "%d/ns/user", (int)pid);
     int fd = -1;

@@ -12,6 +12,12 @@
 #include "base/fd.h"
 #include "jail/kernel.h"
 
+/* Places of the template's workshop: NEW_ROOT becomes "/", the rest is left behind with it. */
+#define TREE "/tree"
+#define NEW_ROOT "/root"
+#define WRITABLE "/rw"
+#define LAYERS "/extra"
+
 int mounts_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
 {
     AUTO_CLOSE int fs = k_fsopen(type);
@@ -113,32 +119,44 @@ void mounts_prepare(bool as_root)
     }
 }
 
-/* The sources are our own: the null device of our /dev, and a place in it that is still empty. */
+/* The sources are our own, empty and read-only. */
 static int mask_proc(struct err *err)
 {
     for (size_t i = 0; i < countof(masks); i++) {
         if (!masks_wanted[i])
             continue;
-        const char *src = masks[i].is_dir ? "/dev/shm" : "/dev/null";
-        if (SYS(mount(src, masks[i].path, NULL, MS_BIND, NULL)) < 0 && errno != ENOENT)
+        char dst[64];
+        const char *src = masks[i].is_dir ? "/nothing" : "/empty";
+        (void)snprintf(dst, sizeof dst, NEW_ROOT "%s", masks[i].path);
+        if (SYS(mount(src, dst, NULL, MS_BIND, NULL)) < 0 && errno != ENOENT)
             return err_sys(err, errno, "mask '%s'", masks[i].path);
     }
     return 0;
 }
 
-static int add_proc(struct err *err)
+static int new_proc(struct err *err)
 {
     static const char *const options[] = {"hidepid=invisible", NULL};
     static const char *const plain[] = {NULL};
     unsigned attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     struct err first = {0};
-    AUTO_CLOSE int fs = mounts_new_fs("proc", options, attrs, &first);
-    if (fs < 0)
-        fs = mounts_new_fs("proc", plain, attrs, err);
-    if (fs < 0 || mount_at(fs, "/proc", true, err) < 0)
-        return -1;
+    int fs = mounts_new_fs("proc", options, attrs, &first);
+    return fs >= 0 ? fs : mounts_new_fs("proc", plain, attrs, err);
+}
+
+/* The kernel gives a new proc only to who sees one: the template's, which stays behind. */
+static int add_proc(struct err *err)
+{
+    AUTO_CLOSE int fs = new_proc(err);
+    struct stat old;
     struct statfs st;
-    if (SYS(statfs("/proc/self/", &st)) < 0 || st.f_type != PROC_SUPER_MAGIC)
+    if (fs < 0)
+        return -1;
+    if (lstat(NEW_ROOT "/proc", &old) < 0 && mkdir(NEW_ROOT "/proc", 0755) < 0)
+        return err_sys(err, errno, "make '/proc'");
+    if (mount_at(fs, NEW_ROOT "/proc", true, err) < 0)
+        return -1;
+    if (SYS(statfs(NEW_ROOT "/proc/self/", &st)) < 0 || st.f_type != PROC_SUPER_MAGIC)
         return err_set(err, ERR_INTERNAL, "'/proc' is not what was mounted there");
     return mask_proc(err);
 }
@@ -170,19 +188,22 @@ static int show(int layer_fd, const char *name, const char *path, struct err *er
 
 /* A root that stays read-only: one filesystem in memory holds home and workspace, so that one
  * limit counts both. It is attached first: only then can parts of it be shown elsewhere. */
-static int add_writable_places(const struct jail_plan *plan, struct err *err)
+static int build_plain(const struct jail_plan *plan, struct err *err)
 {
+    /* A copy, because the template's own mounts are locked in their places. */
+    AUTO_CLOSE int tree =
+        k_open_tree(AT_FDCWD, TREE, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (tree < 0)
+        return err_sys(err, errno, "copy the template");
+    if (mount_at(tree, NEW_ROOT, true, err) < 0)
+        return -1;
     AUTO_CLOSE int layer =
         new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
-    if (layer < 0 || mount_at(layer, "/.rw", true, err) < 0)
+    if (layer < 0 || mount_at(layer, WRITABLE, true, err) < 0)
         return -1;
-    if (show(layer, "home", "/home/sandbox", err) < 0)
+    if (show(layer, "home", NEW_ROOT "/home/sandbox", err) < 0)
         return -1;
-    if (plan->workspace == NULL && show(layer, "workspace", "/workspace", err) < 0)
-        return -1;
-    if (SYS(umount2("/.rw", MNT_DETACH)) < 0)
-        return err_sys(err, errno, "detach the layer");
-    return 0;
+    return plan->workspace == NULL ? show(layer, "workspace", NEW_ROOT "/workspace", err) : 0;
 }
 
 /* Makes the place for a volume, where the tree lets us: a read-only root has /mnt and friends, so
@@ -256,16 +277,16 @@ static int add_volumes(const struct mount_set *set, const struct jail_plan *plan
 /* Parts of the template that are mounts of their own and must be shown in an overlay root too. */
 static const char *const template_parts[] = {"usr",           "bin",   "sbin",   "lib",
                                              "lib32",         "lib64", "libx32", "etc/alternatives",
-                                             "etc/ssl/certs", "dev",   "proc"};
+                                             "etc/ssl/certs", "dev"};
 
 static int carry_over(bool has_base, struct err *err)
 {
     for (size_t i = 0; i < countof(template_parts); i++) {
         char src[64], dst[64];
         struct stat st;
-        bool own = strcmp(template_parts[i], "dev") == 0 || strcmp(template_parts[i], "proc") == 0;
-        (void)snprintf(src, sizeof src, "/%s", template_parts[i]);
-        (void)snprintf(dst, sizeof dst, "/.root/%s", template_parts[i]);
+        bool own = strcmp(template_parts[i], "dev") == 0;
+        (void)snprintf(src, sizeof src, TREE "/%s", template_parts[i]);
+        (void)snprintf(dst, sizeof dst, NEW_ROOT "/%s", template_parts[i]);
         if ((has_base && !own) || lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
         AUTO_CLOSE int tree =
@@ -286,31 +307,31 @@ static int attach_upper(const struct mount_set *set, const struct jail_plan *pla
     if (set->upper_fd < 0)
         memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
     int fd = set->upper_fd < 0 ? memory : set->upper_fd;
-    if (fd < 0 || mount_at(fd, "/.rw", true, err) < 0)
+    if (fd < 0 || mount_at(fd, WRITABLE, true, err) < 0)
         return -1;
-    if ((mkdir("/.rw/upper", 0755) < 0 && errno != EEXIST) ||
-        (mkdir("/.rw/work", 0755) < 0 && errno != EEXIST))
+    if ((mkdir(WRITABLE "/upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdir(WRITABLE "/work", 0755) < 0 && errno != EEXIST))
         return err_sys(err, errno, "make the writable layer");
     return 0;
 }
 
-/* Highest first, as overlayfs wants them, and named from /.extra: the kernel takes 255 bytes.
+/* Highest first, as overlayfs wants them, and named from LAYERS: the kernel takes 255 bytes.
  * Without a base the template itself is the lowest. */
 static int lower_option(const struct mount_set *set, const struct jail_plan *plan, char *out,
                         size_t size, struct err *err)
 {
     size_t len = (size_t)snprintf(out, size, "lowerdir=");
-    if (SYS(chdir("/.extra")) < 0)
+    if (SYS(chdir(LAYERS)) < 0)
         return err_sys(err, errno, "enter the layers");
     for (size_t i = set->layer_count; i-- > 0;) {
         char path[32];
-        (void)snprintf(path, sizeof path, "/.extra/%zu", i);
+        (void)snprintf(path, sizeof path, LAYERS "/%zu", i);
         if (mount_at(set->layer_fds[i], path, true, err) < 0)
             return -1;
         len += (size_t)snprintf(out + len, size - len, "%zu%s", i, i > 0 ? ":" : "");
     }
     if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s../.base", set->layer_count > 0 ? ":" : "");
+        (void)snprintf(out + len, size - len, "%s../base", set->layer_count > 0 ? ":" : "");
     return 0;
 }
 
@@ -318,31 +339,36 @@ static int lower_option(const struct mount_set *set, const struct jail_plan *pla
  * writable layer, as theirs. */
 static int own_places(const struct jail_plan *plan, struct err *err)
 {
-    static const char *const dirs[] = {"/.rw/upper/workspace", "/.rw/upper/home",
-                                       "/.rw/upper/home/sandbox"};
+    static const char *const dirs[] = {WRITABLE "/upper/workspace", WRITABLE "/upper/home",
+                                       WRITABLE "/upper/home/sandbox"};
     for (size_t i = 0; i < countof(dirs) && plan->base == NULL; i++) {
         struct stat st;
         if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST)
             return err_sys(err, errno, "make '%s'", dirs[i]);
         if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
             return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory",
-                           dirs[i] + strlen("/.rw/upper"));
+                           dirs[i] + strlen(WRITABLE "/upper"));
     }
     return 0;
 }
 
-static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+static int build_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
     char lower[256];
     if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 ||
         lower_option(set, plan, lower, sizeof lower, err) < 0)
         return -1;
-    const char *options[] = {lower, "upperdir=/.rw/upper", "workdir=/.rw/work", "userxattr", NULL};
-    if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "/.root", err) < 0 ||
-        carry_over(plan->base != NULL, err) < 0)
+    const char *options[] = {lower, "upperdir=" WRITABLE "/upper", "workdir=" WRITABLE "/work",
+                             "userxattr", NULL};
+    if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NEW_ROOT, err) < 0)
         return -1;
-    if (SYS(chdir("/.root")) < 0)
-        return err_sys(err, errno, "enter the overlay");
+    return carry_over(plan->base != NULL, err);
+}
+
+static int enter_new_root(struct err *err)
+{
+    if (SYS(chdir(NEW_ROOT)) < 0)
+        return err_sys(err, errno, "enter the new root");
     if (SYS(syscall(SYS_pivot_root, ".", ".")) < 0)
         return err_sys(err, errno, "pivot_root");
     if (SYS(umount2(".", MNT_DETACH)) < 0)
@@ -374,13 +400,13 @@ static int make_overlay_places(const struct jail_plan *plan, struct err *err)
 int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
     bool overlay = plan->overlay || set->layer_count > 0 || set->upper_fd >= 0;
-    if (overlay) {
-        if (enter_overlay(set, plan, err) < 0 || make_overlay_places(plan, err) < 0)
-            return -1;
-    } else if (add_writable_places(plan, err) < 0) {
+    if ((overlay ? build_overlay(set, plan, err) : build_plain(plan, err)) < 0)
         return -1;
-    }
-    if (add_proc(err) < 0 || add_memory_places(plan, err) < 0 || add_volumes(set, plan, err) < 0)
+    if (add_proc(err) < 0 || enter_new_root(err) < 0)
+        return -1;
+    if (overlay && make_overlay_places(plan, err) < 0)
+        return -1;
+    if (add_memory_places(plan, err) < 0 || add_volumes(set, plan, err) < 0)
         return -1;
     if (SYS(chdir("/")) < 0)
         return err_sys(err, errno, "chdir '/'");

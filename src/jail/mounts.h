@@ -3,9 +3,10 @@
 /* The file tree of a jail.
  *
  * The maker builds one template: a root in memory with the host's /usr read-only, an /etc and a
- * /dev of its own, and moves into it, in a mount namespace of its own. A jail's process starts with
- * a copy of that namespace, in which nothing else of the host was ever mounted, and adds what is
- * fresh: proc, /tmp, /dev/shm, terminals, the writable layer, volumes. Sources on the host are
+ * /dev of its own, in a workshop that it moves into, in a mount namespace of its own. A jail's
+ * process starts with a copy of that namespace, in which nothing else of the host was ever mounted,
+ * adds what is fresh (proc, /tmp, /dev/shm, terminals, the writable layer, volumes) and leaves the
+ * workshop behind. Sources on the host are
  * turned into detached mounts by the maker, so that no host path is ever resolved inside. */
 
 #include <sys/types.h>

@@ -13,7 +13,7 @@
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 
-enum { INIT_FD = 4, ALIVE_FD = 5 };
+enum { INIT_FD = 5, ALIVE_FD = 6 };
 
 static int become_tenant(struct err *err)
 {
@@ -49,14 +49,15 @@ static int arrange_descriptors(const struct setup *setup, struct err *err)
     AUTO_CLOSE int control = fcntl(SETUP_CONTROL_FD, F_DUPFD, 10);
     AUTO_CLOSE int init = fcntl(setup->init_fd, F_DUPFD, 10);
     AUTO_CLOSE int alive = fcntl(setup->alive_fd, F_DUPFD, 10);
+    AUTO_CLOSE int oom = fcntl(setup->oom_fd, F_DUPFD, 10);
     AUTO_CLOSE int null = open("/dev/null", O_RDWR);
-    if (control < 0 || init < 0 || alive < 0 || null < 0)
+    if (control < 0 || oom < 0 || init < 0 || alive < 0 || null < 0)
         return err_sys(err, errno, "arrange descriptors");
     for (int fd = 0; fd <= 2; fd++)
         if (SYS(dup2(null, fd)) < 0)
             return err_sys(err, errno, "arrange descriptors");
-    if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 ||
-        SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
+    if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup2(oom, SETUP_OOM_FD)) < 0 ||
+        SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 || SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
         return err_sys(err, errno, "arrange descriptors");
     return lockdown_descriptors(ALIVE_FD, err);
 }

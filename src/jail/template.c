@@ -225,13 +225,15 @@ static int add_places(struct err *err)
 
 static int add_layer_places(struct err *err)
 {
-    if (make_dir(".rw", 0755, err) < 0 || make_dir(".root", 0755, err) < 0 ||
-        make_dir(".extra", 0755, err) < 0)
+    static const char *const dirs[] = {"proc", "rw", "root", "extra", "nothing"};
+    for (size_t i = 0; i < countof(dirs); i++)
+        if (make_dir(dirs[i], 0755, err) < 0)
+            return -1;
+    if (make_file("empty", STR(""), err) < 0)
         return -1;
-    /* Where overlay layers are put together; the tree that shows them is left behind there. */
     for (int i = 0; i <= JAIL_LAYERS_MAX; i++) {
         char path[16];
-        (void)snprintf(path, sizeof path, ".extra/%d", i);
+        (void)snprintf(path, sizeof path, "extra/%d", i);
         if (make_dir(path, 0755, err) < 0)
             return -1;
     }
@@ -242,15 +244,15 @@ static int add_layer_places(struct err *err)
  * below mounts that one did not make. */
 static int add_base(struct err *err)
 {
-    if (make_dir(".base", 0755, err) < 0)
+    if (make_dir("base", 0755, err) < 0)
         return -1;
-    if (SYS(chdir(".base")) < 0)
-        return err_sys(err, errno, "enter '.base'");
+    if (SYS(chdir("base")) < 0)
+        return err_sys(err, errno, "enter 'base'");
     if (add_programs(false, err) < 0 || add_etc(false, err) < 0 || add_places(err) < 0 ||
         make_dir("dev", 0755, err) < 0)
         return -1;
     if (SYS(chdir("..")) < 0)
-        return err_sys(err, errno, "leave '.base'");
+        return err_sys(err, errno, "leave 'base'");
     return 0;
 }
 
@@ -267,24 +269,43 @@ static int add_proc(struct err *err)
     return 0;
 }
 
-static int build(bool privileged, struct err *err)
+/* An empty tree in memory, entered; comes back as its descriptor. */
+static int begin_tree(const char *at, struct err *err)
 {
     static const char *const options[] = {"mode=0755", "size=4m", NULL};
     AUTO_CLOSE int fs = mounts_new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
     if (fs < 0)
         return -1;
-    AUTO_CLOSE int target = SYS(open(BUILD_AT, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    AUTO_CLOSE int target = SYS(open(at, O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (target < 0 || k_move_mount(fs, target) < 0)
-        return err_sys(err, errno, "mount at '%s'", BUILD_AT);
+        return err_sys(err, errno, "mount at '%s'", at);
     if (SYS(fchdir(fs)) < 0)
         return err_sys(err, errno, "enter the new tree");
-    if (add_programs(true, err) < 0 || add_etc(true, err) < 0 || add_dev(privileged, err) < 0 ||
-        add_places(err) < 0 || add_layer_places(err) < 0 || add_base(err) < 0 || add_proc(err) < 0)
-        return -1;
+    return fd_take(&fs);
+}
+
+static int end_tree(int fs, struct err *err)
+{
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     if (k_mount_setattr(fs, AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, errno, "make the tree read-only");
     return 0;
+}
+
+/* What jails show lies in 'tree'; around it is what they are put together with and leave behind. */
+static int build(bool privileged, struct err *err)
+{
+    AUTO_CLOSE int workshop = begin_tree(BUILD_AT, err);
+    if (workshop < 0 || add_layer_places(err) < 0 || add_base(err) < 0 || add_proc(err) < 0 ||
+        make_dir("tree", 0755, err) < 0)
+        return -1;
+    AUTO_CLOSE int tree = begin_tree("tree", err);
+    if (tree < 0 || add_programs(true, err) < 0 || add_etc(true, err) < 0 ||
+        add_dev(privileged, err) < 0 || add_places(err) < 0 || end_tree(tree, err) < 0)
+        return -1;
+    if (SYS(fchdir(workshop)) < 0)
+        return err_sys(err, errno, "return to the workshop");
+    return end_tree(workshop, err);
 }
 
 static int pivot_here(struct err *err)

@@ -154,12 +154,12 @@ TEST(iso17_with_everything_it_runs)
 
 TEST(iso17_seccomp)
 {
-    REFUSED(seccomp, "system call filter");
+    REFUSED(seccomp, "seccomp");
 }
 
 TEST(iso17_user_namespaces)
 {
-    REFUSED(user_namespaces, "namespace");
+    REFUSED(user_namespaces, "user namespaces");
 }
 
 TEST(iso17_cgroups)

@@ -218,6 +218,24 @@ TEST(a_terminal_is_one)
     CHECK(strstr(text, "/dev/pts/0\r\n33 99") != NULL);
 }
 
+/* What a jail is put together with stays behind: no scaffolding, one proc, and masks of our own
+ * that nobody can write to. */
+TEST(the_tree_shows_nothing_of_its_making)
+{
+    static const char script[] =
+        "ls -A / | grep '^[.]'; grep -c ' /proc ' /proc/self/mountinfo;"
+        "grep ' /proc/keys ' /proc/self/mountinfo | cut -d' ' -f6; wc -c </proc/keys";
+    const char *argv[] = {"sh", "-c", script, NULL};
+    for (int overlay = 0; overlay < 2; overlay++) {
+        struct err err = {0};
+        AUTO_JAIL struct jail *jail = NULL;
+        static struct ran ran;
+        CHECK_OK(make(&(struct jail_plan){.overlay = overlay != 0}, &jail, &err));
+        CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+        CHECK_CSTR(ran.text, "1\nro,nosuid,nodev,relatime\n0\n");
+    }
+}
+
 TEST(memory_has_an_end_and_it_is_told)
 {
     struct err err = {0};
@@ -234,6 +252,24 @@ TEST(memory_has_an_end_and_it_is_told)
     CHECK_OK(jail_end(jail, &stats, &err));
     CHECK(stats.oom_kills >= 1);
     CHECK(stats.memory_peak > 16 << 20);
+}
+
+/* What fills a file in memory maps none of it: by size alone the kernel would pick init. */
+TEST(init_outlives_memory_that_nobody_maps)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {.limits.memory_bytes = 32 << 20, .limits.tmp_bytes = 128 << 20};
+    const char *argv[] = {"dd", "if=/dev/zero", "of=/dev/shm/x", "bs=64k", "count=2000", NULL};
+    const char *score[] = {"cat", "/proc/self/oom_score_adj", NULL};
+    static struct ran ran;
+    if (warden_host(warden())->no_memory[0] != '\0')
+        SKIP(warden_host(warden())->no_memory);
+    CHECK_OK(make(&plan, &jail, &err));
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = score}, &ran, &err));
+    CHECK_CSTR(ran.text, "500\n");
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_INT(ran.exit.signal, SIGKILL);
 }
 
 TEST(a_limit_the_host_cannot_give_is_refused_by_name)
