@@ -16,8 +16,6 @@
 
 enum { CODE_BYTES_MAX = 4 << 20, MODULES_MAX = 256, MB = 1 << 20 };
 
-static const char *const hint_keys[] = {"latitude", "longitude", "city", "country"};
-
 /* --- The request --- */
 
 static int number_option(const struct cli_call *call, const char *name, int64_t min, int64_t max,
@@ -32,11 +30,9 @@ static int number_option(const struct cli_call *call, const char *name, int64_t 
     return 0;
 }
 
-static int read_limits(const struct cli_call *call, struct run_request *request, struct err *err)
+static int read_limits(const struct cli_call *call, const struct config *config,
+                       struct run_request *request, struct err *err)
 {
-    AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0)
-        return -1;
     struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
     int64_t memory_mb = config->isolate.memory_mb;
     limits.timeout_ms = config->isolate.timeout_ms;
@@ -83,25 +79,19 @@ static int read_lang(const struct cli_call *call, const char *file, struct run_r
     return 0;
 }
 
-static int read_hints(const struct cli_call *call, struct run_request *request, struct err *err)
+static int read_hints(const struct cli_call *call, struct hints *hints, struct err *err)
 {
     for (size_t i = 0; i < call->given_count; i++) {
         if (strcmp(call->given[i].option->name, "hint") != 0)
             continue;
         struct str text = str_of(call->given[i].value);
-        size_t at = str_find_char(text, '='), known = 0;
-        struct str key = str_slice(text, 0, at);
-        while (known < countof(hint_keys) && !str_eq(key, str_of(hint_keys[known])))
-            known++;
-        double number;
-        struct str value = str_slice(text, at + 1, text.len);
-        if (at == text.len || known == countof(hint_keys))
+        size_t at = str_find_char(text, '=');
+        if (at == text.len)
             return err_set(err, ERR_INVALID,
                            "--hint: '%s' is not latitude=, longitude=, city= or country=",
                            call->given[i].value);
-        if (known < 2 && !str_to_f64(value, &number))
-            return err_set(err, ERR_INVALID, "--hint: '%s' is not a number", text.ptr);
-        *vec_push(&request->hints) = (struct run_hint){hint_keys[known], value};
+        if (hints_set(hints, str_slice(text, 0, at), str_slice(text, at + 1, text.len), err) < 0)
+            return err_wrap(err, "--hint");
     }
     return 0;
 }
@@ -191,7 +181,9 @@ static int exit_code(const struct isolate_result *result)
 static int run_once(struct worker *worker, struct run_request *request, struct err *err)
 {
     AUTO_RESULT struct isolate_result result = {0};
-    struct worker_host host = {.user = request, .console = on_console};
+    struct worker_host host = {
+        .user = request, .console = on_console, .bridge = run_on_bridge, .wait = run_on_wait};
+    run_bridges_begin(request->bridges, request->limits.timeout_ms);
     request->call.wants_text = !request->as_json;
     if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
         return -1;
@@ -212,10 +204,15 @@ static void request_done(struct run_request *request)
     VEC_EACH (line, &request->lines)
         free((char *)line->text.ptr);
     vec_done(&request->lines);
-    vec_done(&request->hints);
+    (void)run_bridges_free(request->bridges);
 }
 
-static const struct worker_options worker_plain = {.cpu = -1};
+static int start_worker(const struct run_request *request, struct worker **ret_worker,
+                        struct err *err)
+{
+    struct worker_options options = {.bridges = run_bridges_names(request->bridges), .cpu = -1};
+    return worker_start(&options, ret_worker, err);
+}
 
 static int run_code(const struct cli_call *call, const char *file, struct run_request *request,
                     struct err *err)
@@ -236,17 +233,29 @@ static int run_code(const struct cli_call *call, const char *file, struct run_re
     request->call.file = slash != NULL ? slash + 1 : is_file ? file : NULL;
     request->call.env_json = buf_str(&env);
     request->call.modules = modules;
-    if (worker_start(&worker_plain, &worker, err) < 0)
+    if (start_worker(request, &worker, err) < 0)
         return -1;
-    return run_once(worker, request, err);
+    int done = run_once(worker, request, err);
+    run_bridges_drop(request->bridges);
+    return done;
+}
+
+static int read_request(const struct cli_call *call, const char *file, struct run_request *request,
+                        struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    if (config_load(cli_value(call, "config"), &config, err) < 0 ||
+        read_limits(call, config, request, err) < 0 || read_lang(call, file, request, err) < 0 ||
+        read_hints(call, &request->hints, err) < 0)
+        return -1;
+    return run_bridges_new(call, config, &request->hints, &request->bridges, err);
 }
 
 static int run(const struct cli_call *call, struct err *err)
 {
     AUTO(request_done) struct run_request request = {.as_json = cli_has(call, "json")};
     const char *file = call->arg_count > 0 ? call->args[0] : NULL;
-    if (read_limits(call, &request, err) < 0 || read_lang(call, file, &request, err) < 0 ||
-        read_hints(call, &request, err) < 0)
+    if (read_request(call, file, &request, err) < 0)
         return -1;
     if (file != NULL && cli_value(call, "eval") != NULL)
         return err_set(err, ERR_INVALID, "give a file or --eval, not both");
@@ -254,9 +263,11 @@ static int run(const struct cli_call *call, struct err *err)
     if (!prompt)
         return run_code(call, file, &request, err);
     AUTO_WORKER struct worker *worker = NULL;
-    if (worker_start(&worker_plain, &worker, err) < 0)
+    if (start_worker(&request, &worker, err) < 0)
         return -1;
-    return run_repl(worker, &request, err);
+    int code = run_repl(worker, &request, err);
+    run_bridges_drop(request.bridges);
+    return code;
 }
 
 static const struct cli_option run_options[] = {
@@ -265,6 +276,10 @@ static const struct cli_option run_options[] = {
     {.name = "timeout", .value = "MS", .help = "Time to run, 250 to 5000"},
     {.name = "memory", .value = "MB", .help = "Memory of the isolate, 2 to 1024"},
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
+    {.name = "allow-host",
+     .value = "HOST[:PORT]",
+     .help = "Let fetch and api.fetch reach this host (none)",
+     .repeated = true},
     {.name = "hint",
      .value = "KEY=VALUE",
      .help = "latitude, longitude, city or country of the request",
@@ -283,7 +298,9 @@ const struct cli_verb cmd_run = {
         "FILE. With - the code is read from standard input; with nothing given on a terminal "
         "you get a prompt that keeps its variables.\n"
         "Exits 1 when the code fails and 124 when it runs out of time. Nothing of the machine "
-        "is visible to the code: no files, no network, no environment but what --env names.",
+        "is visible to the code: no files, no network but the hosts that --allow-host names, no "
+        "environment but what --env names. 'sandglass bridges' lists what it may call as api.NAME; "
+        "private addresses need egress.private in config.toml too.",
     .options = run_options,
     .args_max = 1,
     .run = run,

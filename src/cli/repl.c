@@ -57,7 +57,7 @@ static bool history_path(char *out, size_t size)
 }
 
 /* One input, which may have several lines: false at the end of the session. */
-static bool turn(struct worker *worker, uint32_t isolate, const struct run_request *request,
+static bool turn(struct worker *worker, uint32_t isolate, struct run_request *request,
                  struct err *err)
 {
     AUTO_BUF struct buf code = {0};
@@ -73,7 +73,9 @@ static bool turn(struct worker *worker, uint32_t isolate, const struct run_reque
         call.code = buf_str(&code);
         call.file = "repl";
         call.is_session = call.wants_text = true;
-        struct worker_host host = {.console = on_console};
+        struct worker_host host = {
+            .user = request, .console = on_console, .bridge = run_on_bridge, .wait = run_on_wait};
+        run_bridges_begin(request->bridges, request->limits.timeout_ms);
         AUTO_RESULT struct isolate_result result = {0};
         if (worker_run(worker, isolate, &request->limits, &call, &host, &result, err) < 0)
             return false;
@@ -84,7 +86,7 @@ static bool turn(struct worker *worker, uint32_t isolate, const struct run_reque
     }
 }
 
-int run_repl(struct worker *worker, const struct run_request *request, struct err *err)
+int run_repl(struct worker *worker, struct run_request *request, struct err *err)
 {
     uint32_t isolate = 0;
     char history[4096];

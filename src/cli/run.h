@@ -4,17 +4,16 @@
 
 #include "base/vec.h"
 #include "isolate/worker.h"
+#include "runtime/hints.h"
 
+struct cli_call;
+struct config;
 struct json_out;
+struct run_bridges;
 
 struct run_line {
     enum isolate_stream stream;
     struct str text; /* owned */
-};
-
-struct run_hint {
-    const char *key;
-    struct str value;
 };
 
 struct run_request {
@@ -22,9 +21,27 @@ struct run_request {
     struct isolate_limits limits;
     const char *lang; /* as it is called outside: "javascript", "typescript" */
     bool as_json;
-    VEC(struct run_hint) hints;
+    struct hints hints;
+    struct run_bridges *bridges;
     VEC(struct run_line) lines; /* collected for --json */
 };
+
+/* What code may call outside, by --allow-host, the configuration and the hints. Bridge calls are
+ * carried out on this thread, while it waits for the worker. */
+int run_bridges_new(const struct cli_call *call, const struct config *config,
+                    const struct hints *hints, struct run_bridges **ret_bridges,
+                    struct err *err) MUST_USE;
+struct run_bridges *run_bridges_free(struct run_bridges *bridges); /* before the worker */
+DEFINE_FREEP(run_bridges)
+const char *const *run_bridges_names(const struct run_bridges *bridges);
+/* Before each run: calls end with its deadline at the latest. */
+void run_bridges_begin(struct run_bridges *bridges, int64_t timeout_ms);
+/* Calls under way are ended without an answer. */
+void run_bridges_drop(struct run_bridges *bridges);
+/* For struct worker_host; `user` is the request. */
+bool run_on_bridge(void *user, struct worker *worker, uint64_t call, struct str name,
+                   struct str args_json, const char **ret_why);
+bool run_on_wait(void *user, int fd, bool writes, int64_t ms);
 
 /* The whole answer of --json. `engine` is the runtime's name. */
 void run_put_json(struct run_request *request, const struct isolate_result *result,
@@ -42,4 +59,4 @@ int run_find_modules(const char *file, struct str code, struct arena *arena,
 void run_print(enum isolate_stream stream, struct str text);
 
 /* Reads from the terminal until its end; variables stay from one input to the next. */
-int run_repl(struct worker *worker, const struct run_request *request, struct err *err);
+int run_repl(struct worker *worker, struct run_request *request, struct err *err);

@@ -6,35 +6,6 @@
 #include "base/json.h"
 #include "cli/run.h"
 
-/* Code that asks for the weather or the like needs to know where; say what is missing. */
-static void put_hints(struct run_request *request, struct json_out *out)
-{
-    bool latitude = false, longitude = false;
-    json_key(out, "locationHints");
-    json_begin_object(out);
-    VEC_EACH (hint, &request->hints) {
-        bool is_latitude = strcmp(hint->key, "latitude") == 0;
-        bool is_longitude = strcmp(hint->key, "longitude") == 0;
-        double number = 0;
-        json_key(out, hint->key);
-        if ((is_latitude || is_longitude) && str_to_f64(hint->value, &number))
-            json_put_f64(out, number);
-        else
-            json_put_str(out, hint->value);
-        latitude = latitude || is_latitude;
-        longitude = longitude || is_longitude;
-    }
-    json_end_object(out);
-    json_key(out, "warnings");
-    json_begin_array(out);
-    if (request->hints.len == 0)
-        json_put_cstr(out, "no location hints were given");
-    else if (latitude != longitude)
-        json_put_cstr(out, latitude ? "longitude is missing from the location hints"
-                                    : "latitude is missing from the location hints");
-    json_end_array(out);
-}
-
 static void put_limits(const struct isolate_limits *limits, struct json_out *out)
 {
     json_key(out, "limits");
@@ -56,7 +27,8 @@ static void put_environment(struct run_request *request, struct json_out *out)
     json_key(out, "runtime"), json_put_cstr(out, "isolate");
     json_key(out, "timeoutMs"), json_put_i64(out, request->limits.timeout_ms);
     put_limits(&request->limits, out);
-    put_hints(request, out);
+    json_key(out, "locationHints"), hints_put_json(&request->hints, out);
+    json_key(out, "warnings"), hints_put_warnings(&request->hints, out);
     json_end_object(out);
 }
 

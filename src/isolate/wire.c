@@ -256,7 +256,7 @@ int wire_receive(int fd, struct buf *in, int64_t ms, struct wire_frame *ret_fram
         if (ms >= 0 && wait_readable(fd, until, err) < 0)
             return -1;
         ssize_t size = SYS(read(fd, space, READ_SIZE)); /* not recvmsg: attached fds are refused */
-        if (size < 0 && errno == EINTR)
+        if (size < 0 && (errno == EINTR || (errno == EAGAIN && ms >= 0)))
             continue;
         if (size < 0)
             return err_sys(err, errno, "read from a worker");

@@ -1,6 +1,7 @@
 #include "isolate/worker.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/sys.h"
 #include "isolate/wire.h"
 
@@ -20,6 +22,8 @@ enum {
     START_MS = 10000,
     ANSWER_MS = 10000,   /* for what runs no script */
     KILL_AFTER_MS = 500, /* past a run's deadline: its own two alarms have failed */
+    READ_SIZE = 64 << 10,
+    QUEUE_SPARE = 4 << 20, /* for short answers, when long ones have filled the queue */
 };
 
 struct worker {
@@ -28,6 +32,10 @@ struct worker {
     bool is_dead;
     uint64_t runs;
     struct buf in, out;
+    /* Answers on their way. The worker may be busy, or waiting for us to read: whoever blocked on
+     * writing them could wait for ever. */
+    struct buf queue;
+    size_t queue_at; /* sent so far */
 };
 
 /* --- Life --- */
@@ -76,6 +84,12 @@ static int await_ready(struct worker *worker, struct err *err)
     return 0;
 }
 
+static void set_limits(struct worker *worker)
+{
+    worker->in = worker->out = buf_with_limit(WIRE_BODY_MAX + (1 << 20));
+    worker->queue = buf_with_limit(WIRE_BODY_MAX + QUEUE_SPARE);
+}
+
 int worker_start(const struct worker_options *options, struct worker **ret_worker, struct err *err)
 {
     int pair[2];
@@ -91,7 +105,7 @@ int worker_start(const struct worker_options *options, struct worker **ret_worke
     AUTO_WORKER struct worker *worker = mem_alloc(sizeof *worker);
     worker->fd = fd_take(&ours);
     worker->pid = pid;
-    worker->in = worker->out = buf_with_limit(WIRE_BODY_MAX + (1 << 20));
+    set_limits(worker);
     fd_close(&theirs); /* so that its death is seen */
     if (await_ready(worker, err) < 0)
         return -1;
@@ -104,7 +118,7 @@ struct worker *worker_adopt(int fd)
 {
     struct worker *worker = mem_alloc(sizeof *worker);
     worker->fd = fd;
-    worker->in = worker->out = buf_with_limit(WIRE_BODY_MAX + (1 << 20));
+    set_limits(worker);
     return worker;
 }
 
@@ -127,6 +141,7 @@ struct worker *worker_free(struct worker *worker)
     end(worker);
     buf_done(&worker->in);
     buf_done(&worker->out);
+    buf_done(&worker->queue);
     free(worker);
     return NULL;
 }
@@ -155,18 +170,58 @@ static int check_alive(const struct worker *worker, struct err *err)
     return 0;
 }
 
+static int wait_for(const struct worker *worker, short events, int64_t ms, struct err *err)
+{
+    struct pollfd poller = {.fd = worker->fd, .events = events};
+    int ready = SYS(poll(&poller, 1, (int)MIN(ms, (int64_t)INT32_MAX)));
+    if (ready < 0 && errno != EINTR)
+        return err_sys(err, errno, "wait for a worker");
+    return ready == 0 ? err_set(err, ERR_TIMEOUT, "no answer in time") : 0;
+}
+
+/* From `*at` on, and as far as it goes now unless it `waits`. A worker that died is an error, not a
+ * signal. */
+static int send_bytes(struct worker *worker, struct str bytes, size_t *at, bool waits,
+                      struct err *err)
+{
+    while (*at < bytes.len) {
+        ssize_t sent =
+            SYS(send(worker->fd, bytes.ptr + *at, bytes.len - *at, MSG_DONTWAIT | MSG_NOSIGNAL));
+        if (sent >= 0)
+            *at += (size_t)sent;
+        else if (errno == EAGAIN && !waits)
+            return 0;
+        else if (errno != EAGAIN && errno != EINTR)
+            return err_sys(err, errno, "write to a worker");
+        else if (errno == EAGAIN && wait_for(worker, POLLOUT, ANSWER_MS, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int send_queue(struct worker *worker, bool waits, struct err *err)
+{
+    if (send_bytes(worker, buf_str(&worker->queue), &worker->queue_at, waits, err) < 0)
+        return -1;
+    if (worker->queue_at == worker->queue.len) {
+        buf_clear(&worker->queue);
+        worker->queue_at = 0;
+    }
+    return 0;
+}
+
+/* Between runs, when the worker does nothing but read. */
 static int send_request(struct worker *worker, struct err *err)
 {
+    size_t at = 0;
     if (worker->out.len > WIRE_BODY_MAX)
         return err_set(err, ERR_TOO_LARGE, "a request of %zu bytes to an isolate", worker->out.len);
-    /* A worker that died takes the pipe with it: that is an error, not a signal. */
-    struct sigaction before, ignore = {.sa_handler = SIG_IGN};
-    (void)sigaction(SIGPIPE, &ignore, &before);
-    int sent = wire_send(worker->fd, &worker->out, err);
-    (void)sigaction(SIGPIPE, &before, NULL);
-    if (sent < 0)
-        end(worker);
-    return sent;
+    wire_end(&worker->out);
+    if (send_queue(worker, true, err) == 0 &&
+        send_bytes(worker, buf_str(&worker->out), &at, true, err) == 0)
+        return 0;
+    end(worker);
+    return -1;
 }
 
 static void take_off(struct worker *worker, const struct wire_frame *frame)
@@ -295,7 +350,17 @@ int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json
     wire_put_u32(&worker->out, (uint32_t)call);
     wire_put_u32(&worker->out, ok);
     wire_put_str(&worker->out, json);
-    return send_request(worker, err);
+    wire_end(&worker->out);
+    buf_consume(&worker->queue, worker->queue_at);
+    worker->queue_at = 0;
+    if (json.len > WORKER_ANSWER_SHORT && worker->queue.len + worker->out.len > WIRE_BODY_MAX)
+        return err_set(err, ERR_TOO_LARGE, "results of more than %d bytes at once", WIRE_BODY_MAX);
+    if (buf_append(&worker->queue, buf_str(&worker->out), err) < 0)
+        return -1;
+    if (send_queue(worker, false, err) == 0)
+        return 0;
+    end(worker);
+    return -1;
 }
 
 static bool serve_console(const struct worker_host *host, struct str body)
@@ -322,8 +387,12 @@ static bool serve_bridge(struct worker *worker, const struct worker_host *host, 
         host->bridge(host->user, worker, call, name, args, &why))
         return true;
     AUTO_BUF struct buf json = {0};
+    struct json_out out = {.buf = &json};
     struct err err = {0};
-    buf_printf(&json, "{\"name\":\"TypeError\",\"message\":\"%s\"}", why);
+    json_begin_object(&out);
+    json_key(&out, "name"), json_put_cstr(&out, "TypeError");
+    json_key(&out, "message"), json_put_cstr(&out, why);
+    json_end_object(&out);
     return worker_answer(worker, call, false, buf_str(&json), &err) == 0;
 }
 
@@ -372,6 +441,49 @@ static int serve_message(struct worker *worker, const struct wire_frame *frame,
     return 0;
 }
 
+static int read_some(struct worker *worker, struct err *err)
+{
+    char *space = NULL;
+    if (buf_reserve(&worker->in, READ_SIZE, &space, err) < 0)
+        return -1;
+    ssize_t size = SYS(recv(worker->fd, space, READ_SIZE, MSG_DONTWAIT));
+    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+        return 0;
+    if (size < 0)
+        return err_sys(err, errno, "read from a worker");
+    if (size == 0)
+        return err_set(err, ERR_UNAVAILABLE, "the worker has gone");
+    buf_commit(&worker->in, (size_t)size);
+    return 0;
+}
+
+/* Until there is something to read, or room for the queue, or an answer was put there. */
+static int await_news(struct worker *worker, const struct worker_host *host, int64_t until_ms,
+                      struct err *err)
+{
+    bool writes = worker->queue.len > 0;
+    int64_t left = until_ms - clock_now_ms();
+    if (left <= 0)
+        return err_set(err, ERR_TIMEOUT, "no answer in time");
+    if (host == NULL || host->wait == NULL || !host->wait(host->user, worker->fd, writes, left))
+        return wait_for(worker, (short)(POLLIN | (writes ? POLLOUT : 0)), left, err);
+    return check_alive(worker, err);
+}
+
+/* The next message of a run, while answers go the other way. */
+static int receive(struct worker *worker, const struct worker_host *host, int64_t until_ms,
+                   struct wire_frame *ret_frame, struct err *err)
+{
+    for (;;) {
+        int got = worker->in.len == 0 ? 0 : wire_take(&worker->in, ret_frame, err);
+        if (got != 0)
+            return got < 0 ? -1 : 0;
+        if (await_news(worker, host, until_ms, err) < 0 || send_queue(worker, false, err) < 0 ||
+            read_some(worker, err) < 0)
+            return -1;
+    }
+}
+
 int worker_run(struct worker *worker, uint32_t isolate, const struct isolate_limits *limits,
                const struct isolate_call *call, const struct worker_host *host,
                struct isolate_result *ret_result, struct err *err)
@@ -390,8 +502,7 @@ int worker_run(struct worker *worker, uint32_t isolate, const struct isolate_lim
     int64_t until = clock_now_ms() + limits->timeout_ms + KILL_AFTER_MS;
     for (;;) {
         struct wire_frame frame;
-        int64_t left = MAX(until - clock_now_ms(), (int64_t)0);
-        if (wire_receive(worker->fd, &worker->in, left, &frame, err) < 0) {
+        if (receive(worker, host, until, &frame, err) < 0) {
             bool late = err->code == ERR_TIMEOUT;
             killed(worker, late ? ISOLATE_TIMEOUT : ISOLATE_CRASH,
                    late ? "TimeoutError" : "EngineError",

@@ -30,13 +30,16 @@ int worker_pid(const struct worker *worker);
 bool worker_is_dead(const struct worker *worker); /* start another one */
 uint64_t worker_runs(const struct worker *worker);
 
-/* What the surroundings do for a run. `bridge` may answer by worker_answer before it returns or
- * later, or give false and why not. */
+/* What the surroundings do for a run; any may be NULL. `bridge` may answer by worker_answer before
+ * it returns or later, or give false and why not: a TypeError in the script. `wait` works on
+ * answers until `fd` can be read (or written, when `writes`), an answer was given or `ms` have
+ * passed; false when there is nothing to work on. It may leave `fd` non-blocking. */
 struct worker_host {
     void *user;
     void (*console)(void *user, enum isolate_stream stream, struct str text);
     bool (*bridge)(void *user, struct worker *worker, uint64_t call, struct str name,
                    struct str args_json, const char **ret_why);
+    bool (*wait)(void *user, int fd, bool writes, int64_t ms);
 };
 
 /* In a fresh isolate that ends with the run (isolate 0), or in one that was opened. A worker that
@@ -44,6 +47,9 @@ struct worker_host {
 int worker_run(struct worker *worker, uint32_t isolate, const struct isolate_limits *limits,
                const struct isolate_call *call, const struct worker_host *host,
                struct isolate_result *ret_result, struct err *err) MUST_USE;
+/* Never blocks: what the worker does not read yet is sent as the run goes on. TOO_LARGE when too
+ * much waits already; a short answer (WORKER_ANSWER_SHORT) is then still taken. */
+enum { WORKER_ANSWER_SHORT = 4096 };
 int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json,
                   struct err *err) MUST_USE;
 

@@ -76,12 +76,28 @@ static void put_body(struct str body, struct json_out *out)
     json_key(out, "bodyBase64"), json_put_str(out, buf_str(&text));
 }
 
-static void on_done(void *ctx, const struct gate_answer *answer,
-                    UNUSED const struct verdict *refusal, const struct err *why)
+/* A refusal that another policy would lift says how to get one. */
+static void fail(struct bridge_call *call, const struct verdict *refusal, const struct err *why)
+{
+    const struct services *services = bridge_services(call);
+    bool can_help = refusal != NULL && services->remedy != NULL &&
+                    (refusal->reason == VERDICT_POLICY_NONE || refusal->reason == VERDICT_HOST ||
+                     refusal->reason == VERDICT_PORT);
+    if (!can_help) {
+        bridge_fail(call, why);
+        return;
+    }
+    struct err with_remedy;
+    (void)err_set(&with_remedy, why->code, "%.180s; %s", why->msg, services->remedy);
+    bridge_fail(call, &with_remedy);
+}
+
+static void on_done(void *ctx, const struct gate_answer *answer, const struct verdict *refusal,
+                    const struct err *why)
 {
     struct bridge_call *call = ctx;
     if (answer == NULL) {
-        bridge_fail(call, why);
+        fail(call, refusal, why);
         return;
     }
     AUTO_BUF struct buf text = {0};

@@ -15,6 +15,7 @@ struct services {
     struct gate *gate;
     struct policy *policy; /* where api.fetch may go; NULL for nowhere */
     struct hints hints;    /* of the request */
+    const char *remedy;    /* how the user can allow a host that was refused; NULL when unknown */
     /* services_set_weather fills these. */
     char *weather_url; /* without a slash at its end */
     struct policy *weather_policy;

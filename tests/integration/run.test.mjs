@@ -68,7 +68,8 @@ test('--json is one object with everything', () => {
         environment: {
             language: 'javascript', runtime: 'isolate', timeoutMs: 5000,
             limits: { memoryMb: 8, stackKb: 512, codeChars: 12000, consoleLines: 100, resultDepth: 10, resultItems: 200 },
-            locationHints: { latitude: 52.5 }, warnings: ['longitude is missing from the location hints'],
+            locationHints: { latitude: 52.5, longitude: null, city: null, country: null },
+            warnings: ['location hints are incomplete: longitude, city, country missing; api.getWeather needs coordinates'],
         },
     });
     const failed = JSON.parse(run(['--json', '-e', 'throw new RangeError("r")']).stdout);

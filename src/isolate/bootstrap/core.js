@@ -64,16 +64,18 @@
     // ---- Bridges: calls out, each a promise that the host settles. ----
     const pending = { __proto__: null };
     let nextCall = 1;
-    const bridge = (name, args) => new PromiseOf((resolve, reject) => {
+    const begin = (name, args, site) => new PromiseOf((resolve, reject) => {
         const json = stringify(args);
         const id = nextCall++;
-        pending[id] = { __proto__: null, resolve, reject };
+        pending[id] = { __proto__: null, resolve, reject, site };
         const refused = host(BRIDGE, id, name, json === undefined ? 'null' : json);
         if (refused !== undefined) {
             delete pending[id];
             reject(new TypeErrorOf(refused));
         }
     });
+    // Failures arrive later, when the frames of the script that called are gone.
+    const bridge = (name, args) => begin(name, args, new ErrorOf());
     const settle = (id, ok, text) => {
         const call = pending[id];
         if (call === undefined) return;
@@ -83,6 +85,8 @@
             const failure = parse(text);
             const error = failure.name === 'TypeError' ? new TypeErrorOf(failure.message) : new ErrorOf(failure.message);
             if (failure.name !== 'TypeError' && failure.name !== 'Error') put(error, 'name', failure.name);
+            if (failure.code !== undefined) put(error, 'code', failure.code);
+            put(error, 'stack', call.site.stack);
             call.reject(error);
         }
     };

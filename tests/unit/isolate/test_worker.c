@@ -137,6 +137,60 @@ TEST(worker_answers_between_runs_reach_their_isolate_alone)
     run(worker, 0, "await api.echo('own')", "[\"own\"]", "");
 }
 
+/* While the worker is still writing lines. */
+static void answer_long(void *user, UNUSED enum isolate_stream stream, UNUSED struct str text)
+{
+    struct err err = {0};
+    AUTO_BUF struct buf json = {0};
+    if (last_call == 0)
+        return;
+    buf_put_char(&json, '"');
+    for (size_t i = 0; i < 4 << 20; i++)
+        buf_put_char(&json, 'x');
+    buf_put_char(&json, '"');
+    CHECK_OK(worker_answer(*(struct worker **)user, last_call, true, buf_str(&json), &err));
+    last_call = 0;
+}
+
+TEST(worker_and_host_do_not_wait_for_each_other)
+{
+    struct err err = {0};
+    struct isolate_limits limits = limits_of(5000);
+    limits.memory_bytes = 128 << 20;
+    AUTO_WORKER struct worker *worker = start();
+    struct worker_host host = {.user = &worker, .console = answer_long, .bridge = remember};
+    struct isolate_call call = {
+        .code = STR("const got = api.echo(1);"
+                    "for (let i = 0; i < 100; i++) console.log('y'.repeat(8000));"
+                    "(await got).length")};
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK_OK(worker_run(worker, 0, &limits, &call, &host, &result, &err));
+    CHECK_CSTR(buf_cstr(&result.error_stack), "");
+    CHECK_CSTR(buf_cstr(&result.json), "4194304");
+    run(worker, 0, "1", "1", "");
+}
+
+static bool refuse(UNUSED void *user, UNUSED struct worker *worker, UNUSED uint64_t call,
+                   UNUSED struct str name, UNUSED struct str args, const char **why)
+{
+    *why = "not \"this\" \\ way";
+    return false;
+}
+
+TEST(worker_refusals_are_type_errors_with_their_line)
+{
+    struct err err = {0};
+    struct isolate_limits limits = limits_of(1000);
+    AUTO_WORKER struct worker *worker = start();
+    struct worker_host host = {.bridge = refuse};
+    struct isolate_call call = {.code = STR("1;\nawait api.echo(1)")};
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK_OK(worker_run(worker, 0, &limits, &call, &host, &result, &err));
+    CHECK_CSTR(buf_cstr(&result.error_name), "TypeError");
+    CHECK_CSTR(buf_cstr(&result.error_message), "not \"this\" \\ way");
+    CHECK(str_find(buf_str(&result.error_stack), STR("script.js:2:")) < result.error_stack.len);
+}
+
 TEST(worker_reports_timeouts_and_goes_on)
 {
     struct err err = {0};

@@ -1,0 +1,273 @@
+/* The bridges of `sandglass run`: calls that come from the worker are carried out on a loop of our
+ * own, which runs while the worker is waited for. */
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/policy_arg.h"
+#include "cli/run.h"
+#include "egress/gate.h"
+#include "engine/config.h"
+#include "io/loop.h"
+#include "runtime/bridges.h"
+
+enum {
+    CALLS_MAX = 64,
+    /* The isolate's own deadline comes first and ends the run, so that a slow server gives a
+     * timeout and not an error that the script could catch and go on from. */
+    SLACK_MS = 1000,
+};
+
+struct running {
+    struct run_bridges *bridges;
+    struct bridge_call *call; /* NULL: free */
+    struct worker *worker;
+    uint64_t id;
+};
+
+struct run_bridges {
+    struct bridge_set *set;
+    struct services services;
+    struct buf servers;
+    struct gate_options options;
+    /* From the first call on: most code makes none. */
+    struct loop *loop;
+    struct timer *timer;
+    int64_t deadline_ms; /* monotonic */
+    struct running calls[CALLS_MAX];
+    size_t call_count;
+    struct err refusal; /* why the last call could not be */
+};
+
+/* --- What is allowed --- */
+
+static int put_allowed(const struct cli_call *call, struct buf *out, struct err *err)
+{
+    for (size_t i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i].option->name, "allow-host") != 0)
+            continue;
+        struct str host = str_of(call->given[i].value);
+        bool is_plain = host.len > 0;
+        for (size_t j = 0; j < host.len; j++)
+            is_plain = is_plain && (unsigned char)host.ptr[j] > ' ' && host.ptr[j] != ',' &&
+                       host.ptr[j] != ';';
+        if (!is_plain)
+            return err_set(err, ERR_INVALID, "--allow-host: '%s' is not HOST or HOST:PORT",
+                           call->given[i].value);
+        buf_printf(out, "%s%s", out->len == 0 ? "allow " : ", ", call->given[i].value);
+    }
+    return 0;
+}
+
+/* Private entries open their host by themselves; here they only count for hosts that were named. */
+static bool is_named(const struct policy *allowed, const struct policy *entries)
+{
+    VEC_EACH (entry, &entries->private) {
+        struct verdict_request request = {
+            .scheme = "http", .host = &entry->host, .port = entry->port, .method = STR("GET")};
+        enum verdict_reason reason = verdict_judge(allowed, &request).reason;
+        if (reason != VERDICT_ALLOWED && reason != VERDICT_ADDRESS)
+            return false;
+    }
+    return true;
+}
+
+static int put_private(const struct config *config, const struct policy *allowed, struct buf *out,
+                       struct err *err)
+{
+    AUTO_BUF struct buf rule = {0};
+    for (size_t i = 0; i < config->egress.private.len; i++) {
+        AUTO_POLICY struct policy *entries = NULL;
+        struct str item = config->egress.private.items[i];
+        buf_clear(&rule);
+        buf_printf(&rule, "allow invalid.invalid; private %.*s", STR_ARG(item));
+        if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &entries, err) < 0)
+            return err_wrap(err, "egress.private");
+        if (is_named(allowed, entries))
+            buf_printf(out, "; private %.*s", STR_ARG(item));
+    }
+    return 0;
+}
+
+static int read_policy(const struct cli_call *call, const struct config *config,
+                       struct policy **ret_policy, struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    AUTO_POLICY struct policy *allowed = NULL;
+    if (put_allowed(call, &text, err) < 0)
+        return -1;
+    if (text.len == 0)
+        return 0;
+    if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
+        return err_wrap(err, "--allow-host");
+    if (put_private(config, allowed, &text, err) < 0)
+        return -1;
+    return policy_parse(buf_str(&text), POLICY_BY_OPERATOR, ret_policy, err);
+}
+
+/* --- Life --- */
+
+int run_bridges_new(const struct cli_call *call, const struct config *config,
+                    const struct hints *hints, struct run_bridges **ret_bridges, struct err *err)
+{
+    AUTO_BUF struct buf private = {0}, weather = {0};
+    AUTO(run_bridges_freep) struct run_bridges *all = mem_alloc(sizeof *all);
+    policy_put_servers(config, &all->servers);
+    policy_put_private(config, &private);
+    buf_put(&weather, config->bridges.weather_url);
+    if (bridge_set_new(bridges, &all->set, err) < 0 ||
+        read_policy(call, config, &all->services.policy, err) < 0 ||
+        services_set_weather(&all->services, buf_cstr(&weather), buf_cstr(&private), err) < 0)
+        return -1;
+    all->services.hints = *hints;
+    all->services.remedy = "name it with --allow-host HOST[:PORT]";
+    all->options.dns_servers = all->servers.len > 0 ? buf_cstr(&all->servers) : NULL;
+    *ret_bridges = all;
+    all = NULL;
+    return 0;
+}
+
+struct run_bridges *run_bridges_free(struct run_bridges *all)
+{
+    if (all == NULL)
+        return NULL;
+    run_bridges_drop(all);
+    services_done(&all->services);
+    (void)policy_free(all->services.policy);
+    (void)gate_free(all->services.gate);
+    (void)bridge_set_free(all->set);
+    if (all->timer != NULL)
+        (void)timer_free(all->timer);
+    (void)loop_free(all->loop);
+    buf_done(&all->servers);
+    free(all);
+    return NULL;
+}
+
+const char *const *run_bridges_names(const struct run_bridges *all)
+{
+    return bridge_set_names(all->set);
+}
+
+static void let_go(struct running *running)
+{
+    if (running->call == NULL)
+        return;
+    running->call = bridge_call_free(running->call);
+    running->bridges->call_count--;
+}
+
+void run_bridges_drop(struct run_bridges *all)
+{
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        let_go(&all->calls[i]);
+}
+
+void run_bridges_begin(struct run_bridges *all, int64_t timeout_ms)
+{
+    all->deadline_ms = clock_now_ms() + timeout_ms + SLACK_MS;
+}
+
+/* --- Calls --- */
+
+static void stop_loop(void *ctx)
+{
+    struct run_bridges *all = ctx;
+    loop_stop(all->loop);
+}
+
+static int open_loop(struct run_bridges *all, struct err *err)
+{
+    if (all->services.gate != NULL)
+        return 0;
+    if (all->loop == NULL && loop_open(&all->loop, err) < 0)
+        return -1;
+    if (all->timer == NULL)
+        all->timer = timer_new(all->loop, stop_loop, all);
+    return gate_open(all->loop, &all->options, &all->services.gate, err);
+}
+
+/* Results that do not fit any more fail; the script can ask for fewer at once. */
+static void answer_failure(const struct running *running, const struct err *why)
+{
+    AUTO_BUF struct buf json = {0};
+    struct json_out out = {.buf = &json};
+    struct err err = {0};
+    json_begin_object(&out);
+    json_key(&out, "name"), json_put_cstr(&out, "Error");
+    json_key(&out, "message"), json_put_cstr(&out, why->msg);
+    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(why->code));
+    json_end_object(&out);
+    /* A worker that is gone needs no answer: the run sees its end. */
+    (void)!worker_answer(running->worker, running->id, false, buf_str(&json), &err);
+}
+
+static void on_settled(void *ctx, bool is_ok, struct str json)
+{
+    struct running *running = ctx;
+    struct err err = {0};
+    if (worker_answer(running->worker, running->id, is_ok, json, &err) < 0 &&
+        err.code == ERR_TOO_LARGE)
+        answer_failure(running, &err);
+    let_go(running);
+    loop_stop(running->bridges->loop);
+}
+
+static struct running *find_free(struct run_bridges *all)
+{
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        if (all->calls[i].call == NULL)
+            return &all->calls[i];
+    return NULL;
+}
+
+static int start(struct run_bridges *all, struct worker *worker, uint64_t id, struct str name,
+                 struct str args_json, struct err *err)
+{
+    struct running *running = find_free(all);
+    if (running == NULL)
+        return err_set(err, ERR_LIMIT, "too many calls at once: await some first");
+    if (open_loop(all, err) < 0)
+        return -1;
+    *running = (struct running){.bridges = all, .worker = worker, .id = id};
+    if (bridge_call_start(all->set, all->loop, &all->services, name, args_json,
+                          all->deadline_ms - clock_now_ms(), on_settled, running, &running->call,
+                          err) < 0)
+        return -1;
+    all->call_count++;
+    return 0;
+}
+
+bool run_on_bridge(void *user, struct worker *worker, uint64_t id, struct str name,
+                   struct str args_json, const char **ret_why)
+{
+    struct run_request *request = user;
+    struct run_bridges *all = request->bridges;
+    if (start(all, worker, id, name, args_json, &all->refusal) == 0)
+        return true;
+    *ret_why = all->refusal.msg;
+    return false;
+}
+
+static void on_ready(void *ctx, UNUSED int events)
+{
+    stop_loop(ctx);
+}
+
+bool run_on_wait(void *user, int fd, bool writes, int64_t ms)
+{
+    struct run_request *request = user;
+    struct run_bridges *all = request->bridges;
+    struct watch *watch = NULL;
+    struct err err = {0};
+    int events = WATCH_READ | (writes ? WATCH_WRITE : 0);
+    if (all->call_count == 0 || watch_new(all->loop, fd, events, on_ready, all, &watch, &err) < 0)
+        return false;
+    timer_set(all->timer, ms, 0);
+    loop_run(all->loop);
+    timer_clear(all->timer);
+    (void)watch_free(watch);
+    return true;
+}
