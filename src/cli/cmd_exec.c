@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -147,6 +148,8 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
     static const char *const always[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
         "USER=sandbox", "LANG=C.UTF-8"};
+    for (size_t i = 0; !DEFENDED(CLEAN_ENVIRONMENT) && environ[i] != NULL && i < 64; i++)
+        set_env(request, environ[i]);
     for (size_t i = 0; i < countof(always); i++)
         set_env(request, always[i]);
     if (request->command.tty && add_env(request, "TERM", err) < 0)

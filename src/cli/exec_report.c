@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -13,10 +14,11 @@ enum { KEPT_HALF = EXEC_KEPT_MAX / 2, SIGNALED_BASE = 128, NOT_RUNNABLE = 126, N
 void exec_keep(struct exec_kept *kept, struct str bytes)
 {
     kept->total += (int64_t)bytes.len;
-    size_t room = KEPT_HALF - kept->head.len, first = MIN(room, bytes.len);
+    size_t half = DEFENDED(LIMIT_OUTPUT) ? KEPT_HALF : SIZE_MAX / 4;
+    size_t room = half - kept->head.len, first = MIN(room, bytes.len);
     buf_put(&kept->head, str_slice(bytes, 0, first));
     buf_put(&kept->tail, str_slice(bytes, first, bytes.len));
-    if (kept->tail.len > 2 * KEPT_HALF)
+    if (kept->tail.len > 2 * half)
         buf_consume(&kept->tail, kept->tail.len - KEPT_HALF);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/exec.h"
@@ -325,7 +326,7 @@ static void judge(struct exec_result *result, bool reported)
 static int run_command(struct run *run, struct err *err)
 {
     struct exec_request *request = run->request;
-    if (request->timeout_ms > 0)
+    if (request->timeout_ms > 0 && DEFENDED(LIMIT_TIME))
         run->deadline_ms = clock_now_ms() + request->timeout_ms;
     open_signals(run);
     if ((request->command.tty ? start_tty(run, err) : start_plain(run, err)) < 0)

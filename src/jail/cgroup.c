@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -244,6 +245,8 @@ static int need(const struct cgroup_host *host, enum cgroup_slot slot, struct er
 static int limit_memory(struct cgroup_host *host, const struct cgroup *cgroup, int64_t bytes,
                         struct err *err)
 {
+    if (!DEFENDED(LIMIT_MEMORY))
+        return 0;
     if (bytes == JAIL_UNLIMITED && !cgroup_has(host, CG_MEMORY))
         return 0;
     if (need(host, CG_MEMORY, err) < 0)
@@ -271,7 +274,7 @@ static int limit_pids(struct cgroup_host *host, const struct cgroup *cgroup, int
                       struct err *err)
 {
     /* RLIMIT_NPROC counts per user namespace and stands in where there is no controller. */
-    if (!cgroup_has(host, CG_PIDS))
+    if (!cgroup_has(host, CG_PIDS) || !DEFENDED(LIMIT_PIDS))
         return 0;
     char text[32] = "max";
     if (pids != JAIL_UNLIMITED)
@@ -282,6 +285,8 @@ static int limit_pids(struct cgroup_host *host, const struct cgroup *cgroup, int
 static int limit_cpu(struct cgroup_host *host, const struct cgroup *cgroup, int64_t milli,
                      struct err *err)
 {
+    if (!DEFENDED(LIMIT_CPU))
+        return 0;
     if (milli == JAIL_UNLIMITED && !cgroup_has(host, CG_CPU))
         return 0;
     if (need(host, CG_CPU, err) < 0)

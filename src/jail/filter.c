@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/sys.h"
 
@@ -327,6 +328,8 @@ void filter_prepare(void)
 
 int filter_install(struct err *err)
 {
+    if (!DEFENDED(SECCOMP))
+        return 0;
     filter_prepare();
     struct sock_fprog program = {.len = (unsigned short)prepared_len, .filter = prepared};
     if (SYS(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) !=

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -128,7 +129,7 @@ static int write_maps(const char *who, uint32_t inner, uint32_t outer_uid, uint3
                       struct err *err)
 {
     char map[64];
-    if (write_proc(who, "setgroups", "deny", err) < 0)
+    if (DEFENDED(GROUPS) && write_proc(who, "setgroups", "deny", err) < 0)
         return -1;
     (void)snprintf(map, sizeof map, "%u %u 1\n", inner, outer_uid);
     if (write_proc(who, "uid_map", map, err) < 0)

@@ -2,6 +2,7 @@
  * its children are tenants, its maker's messages are checked. */
 
 #include "jail/init.h"
+#include "base/defended.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -187,7 +188,7 @@ static void open_signals(void)
 int init_main(void)
 {
     /* exec made us readable by our uid, which is the tenant's too. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+    if (DEFENDED(INIT_UNDUMPABLE) && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return 1;
     self.control_fd = SETUP_CONTROL_FD;
     if (fcntl(self.control_fd, F_SETFD, FD_CLOEXEC) < 0 ||

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/vec.h"
@@ -62,7 +63,7 @@ static void NORETURN run_warden(int program, int socket)
     int kept = fcntl(socket, F_DUPFD, 10), exe = fcntl(program, F_DUPFD_CLOEXEC, 10);
     if (kept >= 0 && exe >= 0 && dup2(kept, SETUP_CONTROL_FD) >= 0 &&
         dup3(exe, SETUP_CONTROL_FD + 1, O_CLOEXEC) >= 0 &&
-        k_close_range(SETUP_CONTROL_FD + 2, ~0u, 0) == 0)
+        (!DEFENDED(CLOSE_RANGE) || k_close_range(SETUP_CONTROL_FD + 2, ~0u, 0) == 0))
         (void)syscall(SYS_execveat, SETUP_CONTROL_FD + 1, "", argv, env, AT_EMPTY_PATH);
     _exit(127);
 }

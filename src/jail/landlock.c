@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
@@ -74,7 +75,7 @@ int landlock_restrict(const char *const *writable, const char *const *extra_writ
                       struct err *err)
 {
     int abi = landlock_abi();
-    if (abi == 0)
+    if (abi == 0 || !DEFENDED(LANDLOCK))
         return 0;
     uint64_t all = handled_for(abi);
     struct ruleset_attr attr = {.handled_access_fs = all};

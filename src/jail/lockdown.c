@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "jail/kernel.h"
 
@@ -14,7 +15,7 @@ enum { CAPS_MAX = 64, MEMLOCK = 64 << 10, STACK = 8 << 20, SIGPENDING = 1024 };
 
 int lockdown_descriptors(int last, struct err *err)
 {
-    if (k_close_range((unsigned)last + 1, ~0u, CLOSE_RANGE_UNSHARE) < 0)
+    if (DEFENDED(CLOSE_RANGE) && k_close_range((unsigned)last + 1, ~0u, CLOSE_RANGE_UNSHARE) < 0)
         return err_sys(err, errno, "close inherited descriptors");
     return 0;
 }
@@ -34,15 +35,17 @@ static int limit(int which, rlim_t value, const char *name, struct err *err)
 
 int lockdown_rlimits(const struct jail_limits *limits, struct err *err)
 {
-    rlim_t pids = limits->pids == JAIL_UNLIMITED ? RLIM_INFINITY : (rlim_t)limits->pids + 1;
+    rlim_t pids = limits->pids == JAIL_UNLIMITED || !DEFENDED(LIMIT_PIDS)
+                      ? RLIM_INFINITY
+                      : (rlim_t)limits->pids + 1;
     const struct {
         int which;
         rlim_t value;
         const char *name;
     } rows[] = {
-        {RLIMIT_NOFILE, (rlim_t)limits->nofile, "NOFILE"},
-        {RLIMIT_CORE, 0, "CORE"},
-        {RLIMIT_MEMLOCK, MEMLOCK, "MEMLOCK"},
+        {RLIMIT_NOFILE, DEFENDED(LIMIT_FILES) ? (rlim_t)limits->nofile : RLIM_INFINITY, "NOFILE"},
+        {RLIMIT_CORE, DEFENDED(LIMIT_CORE) ? 0 : RLIM_INFINITY, "CORE"},
+        {RLIMIT_MEMLOCK, DEFENDED(LIMIT_MEMLOCK) ? MEMLOCK : RLIM_INFINITY, "MEMLOCK"},
         {RLIMIT_MSGQUEUE, 0, "MSGQUEUE"},
         {RLIMIT_SIGPENDING, SIGPENDING, "SIGPENDING"},
         {RLIMIT_STACK, STACK, "STACK"},
@@ -77,17 +80,17 @@ int lockdown_privileges(struct err *err)
                SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
                SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED | SECBIT_KEEP_CAPS_LOCKED,
     };
-    if (drop_bounding_set(err) < 0)
+    if (DEFENDED(CAPABILITIES) && drop_bounding_set(err) < 0)
         return -1;
     if (SYS(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)) < 0)
         return err_sys(err, errno, "clear the ambient capabilities");
-    if (SYS(prctl(PR_SET_SECUREBITS, BITS, 0, 0, 0)) < 0)
+    if (DEFENDED(SECUREBITS) && SYS(prctl(PR_SET_SECUREBITS, BITS, 0, 0, 0)) < 0)
         return err_sys(err, errno, "lock the securebits");
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {0};
-    if (SYS(syscall(SYS_capset, &head, none)) < 0)
+    if (DEFENDED(CAPABILITIES) && SYS(syscall(SYS_capset, &head, none)) < 0)
         return err_sys(err, errno, "drop the capabilities");
-    if (SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0)
+    if (DEFENDED(NO_NEW_PRIVS) && SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0)
         return err_sys(err, errno, "set no_new_privs");
     return 0;
 }

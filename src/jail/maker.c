@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/filter.h"
@@ -20,6 +21,8 @@
 
 static int seal(int fd, struct err *err)
 {
+    if (!DEFENDED(SEALED_INIT))
+        return 0;
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_EXEC); /* newer kernels */
     if (SYS(fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL)) < 0)
@@ -71,7 +74,7 @@ int maker_init(struct maker *maker, struct str init_program, struct err *err)
         return -1;
     /* Home is where nothing can be reached: if a step back were ever forgotten, the next jail
      * would sit in an empty namespace and not in the host's. */
-    if (SYS(unshare(CLONE_NEWNET)) < 0)
+    if (DEFENDED(NET_NS) && SYS(unshare(CLONE_NEWNET)) < 0)
         return err_sys(err, errno, "make a network namespace");
     fd_close(&maker->home_net);
     maker->home_net = netns_open_own(err);
@@ -191,13 +194,17 @@ static void NORETURN run_child(const struct setup *setup)
     _exit(wire_send(SETUP_CONTROL_FD, buf_str(&out), NULL, 0, &sent) < 0 ? 2 : 1);
 }
 
+#define NAMESPACES                                                                                 \
+    ((uint64_t)(DEFENDED(USER_NS) ? CLONE_NEWUSER : 0) | (DEFENDED(MOUNT_NS) ? CLONE_NEWNS : 0) |  \
+     (DEFENDED(PID_NS) ? CLONE_NEWPID : 0) | (DEFENDED(IPC_NS) ? CLONE_NEWIPC : 0) |               \
+     (DEFENDED(UTS_NS) ? CLONE_NEWUTS : 0))
+
 static int clone_child(struct maker *maker, struct made *made, const struct setup *setup,
                        struct err *err)
 {
     AUTO_CLOSE int group = cgroup_open_unified(&maker->cgroups, &made->cgroup);
     struct clone_args args = {
-        .flags =
-            CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+        .flags = NAMESPACES | CLONE_PIDFD,
         .pidfd = (uintptr_t)&made->pidfd,
         .exit_signal = SIGCHLD,
     };
@@ -205,7 +212,7 @@ static int clone_child(struct maker *maker, struct made *made, const struct setu
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)group;
     }
-    if (netns_enter(made->net_fd, err) < 0)
+    if (DEFENDED(NET_NS) && netns_enter(made->net_fd, err) < 0)
         return -1;
     made->pid = k_clone3(&args);
     if (made->pid == 0)

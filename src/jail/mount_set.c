@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/ids.h"
@@ -70,7 +71,8 @@ static int open_source(const struct template *template, const char *path, bool w
         return err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory", path);
     if (map_owner(tree, template, path, outer, err) < 0)
         return -1;
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mount_attr attr = {.attr_set =
+                                  DEFENDED(MOUNT_FLAGS) ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : 0};
     if (!writable)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     if (k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0)

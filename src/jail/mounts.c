@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
@@ -123,7 +124,7 @@ void mounts_prepare(bool as_root)
 static int mask_proc(struct err *err)
 {
     for (size_t i = 0; i < countof(masks); i++) {
-        if (!masks_wanted[i])
+        if (!masks_wanted[i] || !DEFENDED(PROC_MASKS))
             continue;
         char dst[64];
         const char *src = masks[i].is_dir ? "/nothing" : "/empty";
@@ -140,7 +141,7 @@ static int new_proc(struct err *err)
     static const char *const plain[] = {NULL};
     unsigned attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     struct err first = {0};
-    int fs = mounts_new_fs("proc", options, attrs, &first);
+    int fs = DEFENDED(HIDEPID) ? mounts_new_fs("proc", options, attrs, &first) : -1;
     return fs >= 0 ? fs : mounts_new_fs("proc", plain, attrs, err);
 }
 
@@ -163,8 +164,12 @@ static int add_proc(struct err *err)
 
 static int add_memory_places(const struct jail_plan *plan, struct err *err)
 {
-    static const char *const pts[] = {"newinstance", "ptmxmode=0666", "mode=0620", "max=16", NULL};
-    const struct jail_limits *limits = &plan->limits;
+    static const char *const pts[] = {"newinstance", "ptmxmode=0666", "mode=0620",
+                                      DEFENDED(LIMIT_PTYS) ? "max=16" : NULL, NULL};
+    struct jail_limits sizes = plan->limits;
+    const struct jail_limits *limits = &sizes;
+    if (!DEFENDED(LIMIT_TMP))
+        sizes.tmp_bytes = sizes.tmp_inodes = 0;
     AUTO_CLOSE int tmp = new_tmpfs(limits->tmp_bytes, limits->tmp_inodes, "1777", 0, err);
     if (tmp < 0 || mount_at(tmp, "/tmp", true, err) < 0)
         return -1;
@@ -197,8 +202,9 @@ static int build_plain(const struct jail_plan *plan, struct err *err)
         return err_sys(err, errno, "copy the template");
     if (mount_at(tree, NEW_ROOT, true, err) < 0)
         return -1;
-    AUTO_CLOSE int layer =
-        new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
+    bool limited = DEFENDED(LIMIT_DISK);
+    AUTO_CLOSE int layer = new_tmpfs(limited ? plan->limits.disk_bytes : 0,
+                                     limited ? plan->limits.disk_inodes : 0, "0755", 0, err);
     if (layer < 0 || mount_at(layer, WRITABLE, true, err) < 0)
         return -1;
     if (show(layer, "home", NEW_ROOT "/home/sandbox", err) < 0)
@@ -369,6 +375,8 @@ static int enter_new_root(struct err *err)
 {
     if (SYS(chdir(NEW_ROOT)) < 0)
         return err_sys(err, errno, "enter the new root");
+    if (!DEFENDED(PIVOT))
+        return SYS(chroot(".")) < 0 ? err_sys(err, errno, "chroot") : 0;
     if (SYS(syscall(SYS_pivot_root, ".", ".")) < 0)
         return err_sys(err, errno, "pivot_root");
     if (SYS(umount2(".", MNT_DETACH)) < 0)

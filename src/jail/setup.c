@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/filter.h"
@@ -38,7 +39,7 @@ static int name_host(const struct jail_plan *plan, struct err *err)
 /* The root of the cgroup view is where this process sits now, inside its own groups. */
 static int own_cgroup_view(struct err *err)
 {
-    if (SYS(unshare(CLONE_NEWCGROUP)) < 0)
+    if (DEFENDED(CGROUP_NS) && SYS(unshare(CLONE_NEWCGROUP)) < 0)
         return err_sys(err, errno, "make a cgroup namespace");
     return 0;
 }

@@ -186,6 +186,11 @@ static void on_built(size_t index)
     struct wire_in in = wire_open(str_n(self.in, len > 0 ? (size_t)len : 0), &head);
     wire_close_fds(fds);
     uint32_t request = slot->request;
+    bool for_pool = request == 0;
+    if (for_pool && (slot->profile != self.profile_number || self.pool_ready >= self.pool_target)) {
+        end_jail(index); /* the pool was changed while it was built */
+        return;
+    }
     if (head.type == INIT_READY && wire_ended(&in)) {
         unwatch(slot->made.control_fd);
         self.pool_building -= request == 0;

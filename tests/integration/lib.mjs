@@ -19,8 +19,8 @@ export function tempDir(t) {
 }
 
 // Runs to the end; gives { code, signal, stdout, stderr }.
-export async function run(args, options = {}) {
-  const child = spawn(BIN, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
+export async function run(args, { bin = BIN, ...options } = {}) {
+  const child = spawn(bin, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
   let stdout = '', stderr = '';
   child.stdout.on('data', (data) => (stdout += data));
   child.stderr.on('data', (data) => (stderr += data));

@@ -7,7 +7,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { accounts, bin, cgroupPlaces, cgroupsBelow } from './jail.mjs';
+import { accounts, amRoot, bin, cgroupPlaces, cgroupsBelow } from './jail.mjs';
 
 const GRACE_MS = 5000;
 
@@ -45,12 +45,18 @@ function isOurs(process_) {
     (process_.namespace !== '' && process_.namespace !== ownPidNamespace);
 }
 
+/** Without a host of our own (tests/escape/exec/apart) other people's files are not our business. */
+function isOwn(name) {
+  if (amRoot) return true;
+  try { return fs.lstatSync(name).uid === process.getuid(); } catch { return false; }
+}
+
 function cgroups() {
   const roots = new Set(cgroupPlaces().map((place) => place.dir));
   for (const line of read('/proc/self/mountinfo').split('\n'))
     if (/ - cgroup2? /.test(line)) roots.add(line.split(' ')[4]);
   return [...new Set([...roots].flatMap((dir) => cgroupsBelow(dir)))]
-    .filter((dir) => /sandglass|escape-/.test(dir));
+    .filter((dir) => /sandglass|escape-/.test(dir) && isOwn(dir));
 }
 
 function mounts() {
@@ -71,7 +77,7 @@ function tree(dir) {
 function temporaries() {
   const shared = ['/tmp', '/run', '/dev/shm', '/var/tmp'].flatMap((dir) =>
     fs.existsSync(dir) ? fs.readdirSync(dir).map((name) => path.join(dir, name)) : [])
-    .filter((name) => /sandglass|\bsg[-_.]/.test(name));
+    .filter((name) => /sandglass|\bsg[-_.]/.test(name) && isOwn(name));
   const own = accounts.flatMap(({ dir }) =>
     ['home', 'tmp', 'data'].flatMap((sub) => tree(path.join(dir, sub))));
   return [...shared, ...own];

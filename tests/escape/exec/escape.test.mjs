@@ -3,6 +3,7 @@
 // the host is as before.
 //
 //   SANDGLASS_BIN  the program; SG_PROBES the directory of the probes made by the build
+//   SG_ACCOUNT     root or user: that one alone
 //   SG_SOAK=1      full sizes        SG_MUST_WORK=1  what cannot run here fails
 //   SG_RECORD=1    writes *.recorded: what the implementation chose, held from then on
 

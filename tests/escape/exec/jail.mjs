@@ -46,6 +46,9 @@ export const accounts = [
   amRoot ? { name: 'user', uid: NOBODY, gid: NOBODY, missing: null }
          : { name: 'user', uid: process.getuid(), gid: process.getgid(), missing: null },
 ];
+if (process.env.SG_ACCOUNT)
+  for (const account of accounts)
+    if (account.name !== process.env.SG_ACCOUNT) account.missing ??= `only ${process.env.SG_ACCOUNT} is asked for`;
 for (const account of accounts) {
   account.dir = path.join(stage, account.name);
   for (const sub of ['', 'home', 'tmp', 'data', 'work']) {

@@ -2,8 +2,10 @@
 
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -423,24 +425,122 @@ TEST(the_pool_serves_and_refills)
     CHECK_ERR(warden_pool(own, &bad, 3, &err), ERR_INVALID);
 }
 
+/* Children of a process: all, or its zombies alone. */
+static int children_of(pid_t parent, bool dead_only)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    int count = 0;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        char path[300], text[512] = {0}, state = 0;
+        int of = -1;
+        (void)snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0 || strrchr(text, ')') == NULL)
+            continue;
+        (void)!sscanf(strrchr(text, ')') + 1, " %c %d", &state, &of);
+        count += of == parent && (!dead_only || state == 'Z');
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+/* The name of the corner in which a warden makes its groups; "" when the host gives none. */
+static void corner_of(pid_t pid, char out[64])
+{
+    out[0] = '\0';
+    for (int fd = 0; fd < 64; fd++) {
+        char path[64], link[1024];
+        (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+        ssize_t len = readlink(path, link, sizeof link - 1);
+        link[MAX(len, (ssize_t)0)] = '\0';
+        const char *name = strstr(link, "/sandglass-");
+        if (name != NULL)
+            (void)snprintf(out, 64, "%.60s", name + 1);
+    }
+}
+
+static const char *wanted_group;
+static int groups_found;
+
+static int count_group(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)where;
+    groups_found += kind == FTW_D && strstr(path, wanted_group) != NULL;
+    return 0;
+}
+
+static int groups_of(const char *corner)
+{
+    wanted_group = corner;
+    groups_found = 0;
+    if (corner[0] != '\0')
+        (void)nftw("/sys/fs/cgroup", count_group, 16, FTW_PHYS);
+    return groups_found;
+}
+
+static int mounts_of(pid_t pid)
+{
+    char path[64];
+    AUTO_BUF struct buf text = {0};
+    struct err err = {0};
+    int lines = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/mountinfo", (int)pid);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_OK(buf_read_all(&text, fd, &err));
+    for (const char *at = buf_cstr(&text); (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    return lines;
+}
+
+/* The last groups go a moment after their processes. */
+static void wait_for_groups(const char *corner, int count)
+{
+    for (int i = 0; i < 500 && groups_of(corner) > count; i++)
+        (void)usleep(10000);
+    CHECK_INT(groups_of(corner), count);
+}
+
+static void one_cycle(struct warden_link *own, const struct jail_plan *plan, int null)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    const char *argv[] = {"/bin/true", NULL};
+    uint32_t id;
+    struct jail_exit exit;
+    CHECK_OK(jail_make(own, plan, &jail, &err));
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null}, &id,
+                        NULL, &err));
+    CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+    CHECK_INT(exit.code, 0);
+}
+
 TEST(a_thousand_jails_leave_nothing)
 {
     struct err err = {0};
+    AUTO_WARDEN struct warden_link *own = NULL;
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const char *argv[] = {"/bin/true", NULL};
+    char corner[64];
+    CHECK_OK(warden_start(&own, &err));
     struct jail_plan plan = possible((struct jail_plan){0});
-    CHECK_OK(warden_pool(warden(), &plan, 4, &err));
-    int before = test_open_fds();
-    for (int i = 0; i < 1000; i++) {
-        AUTO_JAIL struct jail *jail = NULL;
-        uint32_t id;
-        struct jail_exit exit;
-        CHECK_OK(make(&plan, &jail, &err));
-        CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null},
-                            &id, NULL, &err));
-        CHECK_OK(jail_wait(jail, 10000, &exit, &err));
-        CHECK_INT(exit.code, 0);
-    }
-    CHECK_INT(test_open_fds(), before);
-    CHECK_OK(warden_pool(warden(), &plan, 0, &err));
+    pid_t pid = warden_pid(own);
+    one_cycle(own, &plan, null);
+    corner_of(pid, corner);
+    usleep(50000);
+    int fds = test_open_fds(), groups = groups_of(corner), mounts = mounts_of(pid);
+    int host_mounts = mounts_of(getpid());
+    CHECK_OK(warden_pool(own, &plan, 4, &err));
+    for (int i = 0; i < 1000; i++)
+        one_cycle(own, &plan, null);
+    CHECK_OK(warden_pool(own, &plan, 0, &err));
+    wait_for_groups(corner, groups);
+    CHECK_INT(children_of(pid, false), 0);
+    CHECK_INT(test_open_fds(), fds);
+    CHECK_INT(mounts_of(pid), mounts);
+    CHECK_INT(mounts_of(getpid()), host_mounts);
+    own = warden_free(own);
+    CHECK_INT(children_of(getpid(), true), 0);
+    wait_for_groups(corner, 0);
 }
