@@ -37,21 +37,21 @@ NORETURN static void quit(int code)
 static void send_out(struct server *server)
 {
     struct err err = {0};
-    if (wire_send(server->fd, &server->out, &err) < 0)
+    if (isolate_wire_send(server->fd, &server->out, &err) < 0)
         quit(EXIT_CLOSED);
 }
 
 static void send_failed(struct server *server, uint32_t isolate, const struct err *err)
 {
-    wire_begin(&server->out, WIRE_FAILED, isolate);
-    wire_put_u32(&server->out, (uint32_t)err->code);
-    wire_put_str(&server->out, str_of(err->msg));
+    isolate_wire_begin(&server->out, WIRE_FAILED, isolate);
+    isolate_wire_put_u32(&server->out, (uint32_t)err->code);
+    isolate_wire_put_str(&server->out, str_of(err->msg));
     send_out(server);
 }
 
 static void send_opened(struct server *server, uint32_t number)
 {
-    wire_begin(&server->out, WIRE_OPENED, number);
+    isolate_wire_begin(&server->out, WIRE_OPENED, number);
     send_out(server);
 }
 
@@ -89,9 +89,9 @@ static void keep(struct server *server, uint32_t number, int failed, struct isol
 static void on_console(void *user, enum isolate_stream stream, struct str text)
 {
     struct server *server = user;
-    wire_begin(&server->out, WIRE_CONSOLE, 0);
-    wire_put_u32(&server->out, (uint32_t)stream);
-    wire_put_str(&server->out, text);
+    isolate_wire_begin(&server->out, WIRE_CONSOLE, 0);
+    isolate_wire_put_u32(&server->out, (uint32_t)stream);
+    isolate_wire_put_str(&server->out, text);
     send_out(server);
 }
 
@@ -99,10 +99,10 @@ static bool on_bridge(void *user, uint32_t id, struct str name, struct str args_
                       UNUSED const char **ret_why)
 {
     struct server *server = user;
-    wire_begin(&server->out, WIRE_BRIDGE, server->running_tag);
-    wire_put_u32(&server->out, id);
-    wire_put_str(&server->out, name);
-    wire_put_str(&server->out, args_json);
+    isolate_wire_begin(&server->out, WIRE_BRIDGE, server->running_tag);
+    isolate_wire_put_u32(&server->out, id);
+    isolate_wire_put_str(&server->out, name);
+    isolate_wire_put_str(&server->out, args_json);
     send_out(server);
     return true;
 }
@@ -122,8 +122,8 @@ static void serve_answer(struct server *server, uint32_t tag, struct str body)
 {
     uint32_t id = 0, ok = 0;
     struct str json = {0};
-    if (!wire_get_u32(&body, &id) || !wire_get_u32(&body, &ok) || !wire_get_str(&body, &json) ||
-        body.len != 0)
+    if (!isolate_wire_get_u32(&body, &id) || !isolate_wire_get_u32(&body, &ok) ||
+        !isolate_wire_get_str(&body, &json) || body.len != 0)
         quit(EXIT_PROTOCOL);
     struct isolate *isolate = find_tagged(server, tag);
     if (isolate != NULL)
@@ -134,8 +134,8 @@ static bool on_wait(void *user, UNUSED struct isolate *isolate, int64_t ms)
 {
     struct server *server = user;
     struct err err = {0};
-    struct wire_frame frame;
-    if (wire_receive(server->fd, &server->in, ms, &frame, &err) < 0) {
+    struct isolate_wire_frame frame;
+    if (isolate_wire_receive(server->fd, &server->in, ms, &frame, &err) < 0) {
         if (err.code == ERR_TIMEOUT)
             return true;
         quit(err.code == ERR_UNAVAILABLE ? EXIT_CLOSED : EXIT_PROTOCOL);
@@ -157,8 +157,8 @@ static void serve_run(struct server *server, uint32_t number, struct str body)
     buf_put(&text, body);
     buf_consume(&server->in, WIRE_HEAD + body.len);
     struct str rest = buf_str(&text);
-    if (!wire_get_limits(&rest, &limits) ||
-        !wire_get_call(&rest, &call, server->modules, server->file, sizeof server->file) ||
+    if (!isolate_wire_get_limits(&rest, &limits) ||
+        !isolate_wire_get_call(&rest, &call, server->modules, server->file, sizeof server->file) ||
         rest.len != 0)
         quit(EXIT_PROTOCOL);
     AUTO_ISOLATE struct isolate *fresh = NULL;
@@ -177,8 +177,8 @@ static void serve_run(struct server *server, uint32_t number, struct str body)
         send_failed(server, number, &err);
         return;
     }
-    wire_begin(&server->out, WIRE_DONE, number);
-    wire_put_result(&server->out, &result);
+    isolate_wire_begin(&server->out, WIRE_DONE, number);
+    isolate_wire_put_result(&server->out, &result);
     send_out(server);
 }
 
@@ -189,7 +189,7 @@ static void serve_open(struct server *server, struct str body)
     struct err err = {0};
     struct isolate_limits limits;
     struct isolate *isolate = NULL;
-    if (!wire_get_limits(&body, &limits) || body.len != 0)
+    if (!isolate_wire_get_limits(&body, &limits) || body.len != 0)
         quit(EXIT_PROTOCOL);
     uint32_t number = free_number(server, &err);
     int failed = number == 0 ? -1 : isolate_new(server->engine, &limits, &isolate, &err);
@@ -220,8 +220,8 @@ static void serve_pause(struct server *server, uint32_t number)
         send_failed(server, number, &err);
         return;
     }
-    wire_begin(&server->out, WIRE_BYTES, number);
-    wire_put_str(&server->out, buf_str(&bytes));
+    isolate_wire_begin(&server->out, WIRE_BYTES, number);
+    isolate_wire_put_str(&server->out, buf_str(&bytes));
     send_out(server);
 }
 
@@ -231,7 +231,8 @@ static void serve_resume(struct server *server, struct str body)
     struct isolate_limits limits;
     struct str bytes = {0};
     struct isolate *isolate = NULL;
-    if (!wire_get_limits(&body, &limits) || !wire_get_str(&body, &bytes) || body.len != 0)
+    if (!isolate_wire_get_limits(&body, &limits) || !isolate_wire_get_str(&body, &bytes) ||
+        body.len != 0)
         quit(EXIT_PROTOCOL);
     uint32_t number = free_number(server, &err);
     int failed = number == 0 ? -1 : isolate_resume(server->engine, bytes, &limits, &isolate, &err);
@@ -258,7 +259,7 @@ static void serve_rollback(struct server *server, uint32_t number, struct str bo
 {
     struct err err = {0};
     uint32_t at = 0;
-    if (!wire_get_u32(&body, &at) || body.len != 0 || at >= CHECKPOINTS_MAX ||
+    if (!isolate_wire_get_u32(&body, &at) || body.len != 0 || at >= CHECKPOINTS_MAX ||
         server->checkpoints[at] == NULL)
         quit(EXIT_PROTOCOL);
     if (isolate_rollback(find(server, number), server->checkpoints[at], &err) < 0)
@@ -268,7 +269,7 @@ static void serve_rollback(struct server *server, uint32_t number, struct str bo
 }
 
 /* Gives whether the frame is still in `in`. */
-static bool dispatch(struct server *server, const struct wire_frame *frame)
+static bool dispatch(struct server *server, const struct isolate_wire_frame *frame)
 {
     switch (frame->type) {
     case WIRE_RUN:
@@ -324,11 +325,11 @@ void worker_serve(int fd, const struct worker_options *options)
         send_failed(&server, 0, &err);
         quit(EXIT_SETUP);
     }
-    wire_begin(&server.out, WIRE_READY, 0);
+    isolate_wire_begin(&server.out, WIRE_READY, 0);
     send_out(&server);
     for (;;) {
-        struct wire_frame frame;
-        if (wire_receive(fd, &server.in, -1, &frame, &err) < 0)
+        struct isolate_wire_frame frame;
+        if (isolate_wire_receive(fd, &server.in, -1, &frame, &err) < 0)
             quit(err.code == ERR_UNAVAILABLE ? EXIT_CLOSED : EXIT_PROTOCOL);
         size_t size = WIRE_HEAD + frame.body.len;
         if (dispatch(&server, &frame))

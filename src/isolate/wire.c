@@ -12,31 +12,31 @@ enum { READ_SIZE = 64 << 10 };
 
 /* --- Writing --- */
 
-void wire_put_u32(struct buf *out, uint32_t n)
+void isolate_wire_put_u32(struct buf *out, uint32_t n)
 {
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-void wire_put_u64(struct buf *out, uint64_t n)
+void isolate_wire_put_u64(struct buf *out, uint64_t n)
 {
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-void wire_put_str(struct buf *out, struct str text)
+void isolate_wire_put_str(struct buf *out, struct str text)
 {
-    wire_put_u32(out, (uint32_t)text.len);
+    isolate_wire_put_u32(out, (uint32_t)text.len);
     buf_put(out, text);
 }
 
-void wire_begin(struct buf *out, enum wire_type type, uint32_t isolate)
+void isolate_wire_begin(struct buf *out, enum isolate_wire_type type, uint32_t isolate)
 {
     buf_clear(out);
-    wire_put_u32(out, 0);
-    wire_put_u32(out, (uint32_t)type);
-    wire_put_u32(out, isolate);
+    isolate_wire_put_u32(out, 0);
+    isolate_wire_put_u32(out, (uint32_t)type);
+    isolate_wire_put_u32(out, isolate);
 }
 
-void wire_end(struct buf *out)
+void isolate_wire_end(struct buf *out)
 {
     uint32_t length = (uint32_t)(out->len - WIRE_HEAD);
     memcpy(out->ptr, &length, sizeof length);
@@ -44,7 +44,7 @@ void wire_end(struct buf *out)
 
 /* --- Reading --- */
 
-bool wire_get_u32(struct str *body, uint32_t *ret_n)
+bool isolate_wire_get_u32(struct str *body, uint32_t *ret_n)
 {
     if (body->len < sizeof *ret_n)
         return false;
@@ -53,7 +53,7 @@ bool wire_get_u32(struct str *body, uint32_t *ret_n)
     return true;
 }
 
-bool wire_get_u64(struct str *body, uint64_t *ret_n)
+bool isolate_wire_get_u64(struct str *body, uint64_t *ret_n)
 {
     if (body->len < sizeof *ret_n)
         return false;
@@ -62,22 +62,22 @@ bool wire_get_u64(struct str *body, uint64_t *ret_n)
     return true;
 }
 
-bool wire_get_str(struct str *body, struct str *ret_text)
+bool isolate_wire_get_str(struct str *body, struct str *ret_text)
 {
     uint32_t length = 0;
-    if (!wire_get_u32(body, &length) || body->len < length)
+    if (!isolate_wire_get_u32(body, &length) || body->len < length)
         return false;
     *ret_text = str_slice(*body, 0, length);
     *body = str_slice(*body, length, body->len);
     return true;
 }
 
-int wire_take(const struct buf *in, struct wire_frame *ret_frame, struct err *err)
+int isolate_wire_take(const struct buf *in, struct isolate_wire_frame *ret_frame, struct err *err)
 {
     struct str rest = buf_str(in);
     uint32_t length = 0, type = 0, isolate = 0;
-    if (!wire_get_u32(&rest, &length) || !wire_get_u32(&rest, &type) ||
-        !wire_get_u32(&rest, &isolate))
+    if (!isolate_wire_get_u32(&rest, &length) || !isolate_wire_get_u32(&rest, &type) ||
+        !isolate_wire_get_u32(&rest, &isolate))
         return 0;
     bool known =
         (type >= WIRE_RUN && type <= WIRE_ANSWER) || (type >= WIRE_READY && type <= WIRE_FAILED);
@@ -87,35 +87,39 @@ int wire_take(const struct buf *in, struct wire_frame *ret_frame, struct err *er
         return err_set(err, ERR_TOO_LARGE, "a worker's message of %u bytes", length);
     if (rest.len < length)
         return 0;
-    *ret_frame = (struct wire_frame){(enum wire_type)type, isolate, str_slice(rest, 0, length)};
+    *ret_frame = (struct isolate_wire_frame){(enum isolate_wire_type)type, isolate,
+                                             str_slice(rest, 0, length)};
     return 1;
 }
 
 /* --- Structs --- */
 
-void wire_put_limits(struct buf *out, const struct isolate_limits *limits)
+void isolate_wire_put_limits(struct buf *out, const struct isolate_limits *limits)
 {
-    wire_put_u64(out, (uint64_t)limits->timeout_ms);
-    wire_put_u64(out, limits->memory_bytes);
-    wire_put_u32(out, limits->stack_bytes);
-    wire_put_u32(out, limits->code_chars);
-    wire_put_u32(out, limits->console_lines);
-    wire_put_u32(out, limits->line_bytes);
-    wire_put_u32(out, (uint32_t)limits->result_depth);
-    wire_put_u32(out, limits->result_items);
-    wire_put_u32(out, limits->result_bytes);
+    isolate_wire_put_u64(out, (uint64_t)limits->timeout_ms);
+    isolate_wire_put_u64(out, limits->memory_bytes);
+    isolate_wire_put_u32(out, limits->stack_bytes);
+    isolate_wire_put_u32(out, limits->code_chars);
+    isolate_wire_put_u32(out, limits->console_lines);
+    isolate_wire_put_u32(out, limits->line_bytes);
+    isolate_wire_put_u32(out, (uint32_t)limits->result_depth);
+    isolate_wire_put_u32(out, limits->result_items);
+    isolate_wire_put_u32(out, limits->result_bytes);
 }
 
-bool wire_get_limits(struct str *body, struct isolate_limits *ret_limits)
+bool isolate_wire_get_limits(struct str *body, struct isolate_limits *ret_limits)
 {
     struct isolate_limits limits = {0};
     uint64_t timeout = 0;
     uint32_t depth = 0;
-    bool ok = wire_get_u64(body, &timeout) && wire_get_u64(body, &limits.memory_bytes) &&
-              wire_get_u32(body, &limits.stack_bytes) && wire_get_u32(body, &limits.code_chars) &&
-              wire_get_u32(body, &limits.console_lines) && wire_get_u32(body, &limits.line_bytes) &&
-              wire_get_u32(body, &depth) && wire_get_u32(body, &limits.result_items) &&
-              wire_get_u32(body, &limits.result_bytes);
+    bool ok =
+        isolate_wire_get_u64(body, &timeout) && isolate_wire_get_u64(body, &limits.memory_bytes) &&
+        isolate_wire_get_u32(body, &limits.stack_bytes) &&
+        isolate_wire_get_u32(body, &limits.code_chars) &&
+        isolate_wire_get_u32(body, &limits.console_lines) &&
+        isolate_wire_get_u32(body, &limits.line_bytes) && isolate_wire_get_u32(body, &depth) &&
+        isolate_wire_get_u32(body, &limits.result_items) &&
+        isolate_wire_get_u32(body, &limits.result_bytes);
     if (!ok || timeout > 3600000 || depth > 1000)
         return false;
     limits.timeout_ms = (int64_t)timeout;
@@ -126,34 +130,37 @@ bool wire_get_limits(struct str *body, struct isolate_limits *ret_limits)
 
 enum { CALL_SESSION = 1, CALL_TEXT = 2 };
 
-void wire_put_call(struct buf *out, const struct isolate_call *call)
+void isolate_wire_put_call(struct buf *out, const struct isolate_call *call)
 {
-    wire_put_u32(out, (call->is_session ? CALL_SESSION : 0u) | (call->wants_text ? CALL_TEXT : 0u));
-    wire_put_u32(out, (uint32_t)call->lang);
-    wire_put_str(out, call->code);
-    wire_put_str(out, str_of(call->file));
-    wire_put_str(out, call->env_json);
-    wire_put_u32(out, (uint32_t)call->module_count);
+    isolate_wire_put_u32(out, (call->is_session ? CALL_SESSION : 0u) |
+                                  (call->wants_text ? CALL_TEXT : 0u));
+    isolate_wire_put_u32(out, (uint32_t)call->lang);
+    isolate_wire_put_str(out, call->code);
+    isolate_wire_put_str(out, str_of(call->file));
+    isolate_wire_put_str(out, call->env_json);
+    isolate_wire_put_u32(out, (uint32_t)call->module_count);
     for (size_t i = 0; i < call->module_count; i++) {
-        wire_put_str(out, call->modules[i].path);
-        wire_put_str(out, call->modules[i].source);
+        isolate_wire_put_str(out, call->modules[i].path);
+        isolate_wire_put_str(out, call->modules[i].source);
     }
 }
 
-bool wire_get_call(struct str *body, struct isolate_call *ret_call, struct isolate_module *modules,
-                   char *file_room, size_t file_size)
+bool isolate_wire_get_call(struct str *body, struct isolate_call *ret_call,
+                           struct isolate_module *modules, char *file_room, size_t file_size)
 {
     struct isolate_call call = {.modules = modules};
     uint32_t flags = 0, lang = 0, count = 0;
     struct str file = {0};
     struct err err = {0};
-    if (!wire_get_u32(body, &flags) || !wire_get_u32(body, &lang) || lang > ISOLATE_TSX ||
-        !wire_get_str(body, &call.code) || !wire_get_str(body, &file) ||
-        !wire_get_str(body, &call.env_json) || !wire_get_u32(body, &count) ||
-        count > WIRE_MODULES_MAX || str_to_cstr(file, file_room, file_size, &err) < 0)
+    if (!isolate_wire_get_u32(body, &flags) || !isolate_wire_get_u32(body, &lang) ||
+        lang > ISOLATE_TSX || !isolate_wire_get_str(body, &call.code) ||
+        !isolate_wire_get_str(body, &file) || !isolate_wire_get_str(body, &call.env_json) ||
+        !isolate_wire_get_u32(body, &count) || count > WIRE_MODULES_MAX ||
+        str_to_cstr(file, file_room, file_size, &err) < 0)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        if (!wire_get_str(body, &modules[i].path) || !wire_get_str(body, &modules[i].source))
+        if (!isolate_wire_get_str(body, &modules[i].path) ||
+            !isolate_wire_get_str(body, &modules[i].source))
             return false;
     call.lang = (enum isolate_lang)lang;
     call.is_session = (flags & CALL_SESSION) != 0;
@@ -166,42 +173,42 @@ bool wire_get_call(struct str *body, struct isolate_call *ret_call, struct isola
 
 enum { RESULT_VALUE = 1, RESULT_GONE = 2 };
 
-void wire_put_result(struct buf *out, const struct isolate_result *result)
+void isolate_wire_put_result(struct buf *out, const struct isolate_result *result)
 {
-    wire_put_u32(out, (uint32_t)result->status);
-    wire_put_u32(out,
-                 (result->has_value ? RESULT_VALUE : 0u) | (result->is_gone ? RESULT_GONE : 0u));
-    wire_put_u64(out, (uint64_t)result->runtime_ns);
+    isolate_wire_put_u32(out, (uint32_t)result->status);
+    isolate_wire_put_u32(out, (result->has_value ? RESULT_VALUE : 0u) |
+                                  (result->is_gone ? RESULT_GONE : 0u));
+    isolate_wire_put_u64(out, (uint64_t)result->runtime_ns);
     for (int i = 0; i < 2; i++) {
-        wire_put_u64(out, result->lines[i]);
-        wire_put_u64(out, result->dropped[i]);
+        isolate_wire_put_u64(out, result->lines[i]);
+        isolate_wire_put_u64(out, result->dropped[i]);
     }
-    wire_put_str(out, buf_str(&result->json));
-    wire_put_str(out, buf_str(&result->text));
-    wire_put_str(out, buf_str(&result->error_name));
-    wire_put_str(out, buf_str(&result->error_message));
-    wire_put_str(out, buf_str(&result->error_stack));
+    isolate_wire_put_str(out, buf_str(&result->json));
+    isolate_wire_put_str(out, buf_str(&result->text));
+    isolate_wire_put_str(out, buf_str(&result->error_name));
+    isolate_wire_put_str(out, buf_str(&result->error_message));
+    isolate_wire_put_str(out, buf_str(&result->error_stack));
 }
 
 static bool get_buf(struct str *body, struct buf *out)
 {
     struct str text = {0};
-    if (!wire_get_str(body, &text))
+    if (!isolate_wire_get_str(body, &text))
         return false;
     buf_put(out, text);
     return true;
 }
 
-bool wire_get_result(struct str *body, struct isolate_result *ret_result)
+bool isolate_wire_get_result(struct str *body, struct isolate_result *ret_result)
 {
     uint32_t status = 0, flags = 0;
     uint64_t runtime = 0;
     isolate_result_done(ret_result);
-    bool ok = wire_get_u32(body, &status) && status <= ISOLATE_CRASH &&
-              wire_get_u32(body, &flags) && wire_get_u64(body, &runtime);
+    bool ok = isolate_wire_get_u32(body, &status) && status <= ISOLATE_CRASH &&
+              isolate_wire_get_u32(body, &flags) && isolate_wire_get_u64(body, &runtime);
     for (int i = 0; ok && i < 2; i++)
-        ok = wire_get_u64(body, &ret_result->lines[i]) &&
-             wire_get_u64(body, &ret_result->dropped[i]);
+        ok = isolate_wire_get_u64(body, &ret_result->lines[i]) &&
+             isolate_wire_get_u64(body, &ret_result->dropped[i]);
     ok = ok && get_buf(body, &ret_result->json) && get_buf(body, &ret_result->text) &&
          get_buf(body, &ret_result->error_name) && get_buf(body, &ret_result->error_message) &&
          get_buf(body, &ret_result->error_stack) && body->len == 0;
@@ -214,9 +221,9 @@ bool wire_get_result(struct str *body, struct isolate_result *ret_result)
 
 /* --- Sockets --- */
 
-int wire_send(int fd, struct buf *frame, struct err *err)
+int isolate_wire_send(int fd, struct buf *frame, struct err *err)
 {
-    wire_end(frame);
+    isolate_wire_end(frame);
     for (size_t at = 0; at < frame->len;) {
         ssize_t sent = SYS(write(fd, frame->ptr + at, frame->len - at));
         if (sent < 0 && errno == EINTR)
@@ -243,11 +250,12 @@ static int wait_readable(int fd, int64_t until_ms, struct err *err)
     }
 }
 
-int wire_receive(int fd, struct buf *in, int64_t ms, struct wire_frame *ret_frame, struct err *err)
+int isolate_wire_receive(int fd, struct buf *in, int64_t ms, struct isolate_wire_frame *ret_frame,
+                         struct err *err)
 {
     int64_t until = ms < 0 ? -1 : clock_now_ms() + ms;
     for (;;) {
-        int got = in->len == 0 ? 0 : wire_take(in, ret_frame, err);
+        int got = in->len == 0 ? 0 : isolate_wire_take(in, ret_frame, err);
         if (got != 0)
             return got < 0 ? -1 : 0;
         char *space = NULL;

@@ -69,13 +69,13 @@ NORETURN static void become_worker(int fd, const struct worker_options *options)
 
 static int await_ready(struct worker *worker, struct err *err)
 {
-    struct wire_frame frame;
-    if (wire_receive(worker->fd, &worker->in, START_MS, &frame, err) < 0)
+    struct isolate_wire_frame frame;
+    if (isolate_wire_receive(worker->fd, &worker->in, START_MS, &frame, err) < 0)
         return err_wrap(err, "start a worker for isolates");
     uint32_t code = 0;
     struct str message = {0};
-    if (frame.type == WIRE_FAILED && wire_get_u32(&frame.body, &code) &&
-        wire_get_str(&frame.body, &message))
+    if (frame.type == WIRE_FAILED && isolate_wire_get_u32(&frame.body, &code) &&
+        isolate_wire_get_str(&frame.body, &message))
         return err_set(err, code < ERR_COUNT ? (enum err_code)code : ERR_INTERNAL,
                        "start a worker for isolates: %.*s", STR_ARG(message));
     if (frame.type != WIRE_READY)
@@ -216,7 +216,7 @@ static int send_request(struct worker *worker, struct err *err)
     size_t at = 0;
     if (worker->out.len > WIRE_BODY_MAX)
         return err_set(err, ERR_TOO_LARGE, "a request of %zu bytes to an isolate", worker->out.len);
-    wire_end(&worker->out);
+    isolate_wire_end(&worker->out);
     if (send_queue(worker, true, err) == 0 &&
         send_bytes(worker, buf_str(&worker->out), &at, true, err) == 0)
         return 0;
@@ -224,17 +224,17 @@ static int send_request(struct worker *worker, struct err *err)
     return -1;
 }
 
-static void take_off(struct worker *worker, const struct wire_frame *frame)
+static void take_off(struct worker *worker, const struct isolate_wire_frame *frame)
 {
     buf_consume(&worker->in, WIRE_HEAD + frame->body.len);
 }
 
-static int failed(struct worker *worker, const struct wire_frame *frame, struct err *err)
+static int failed(struct worker *worker, const struct isolate_wire_frame *frame, struct err *err)
 {
     struct str body = frame->body, message = {0};
     uint32_t code = 0;
-    if (frame->type != WIRE_FAILED || !wire_get_u32(&body, &code) ||
-        !wire_get_str(&body, &message) || code >= ERR_COUNT) {
+    if (frame->type != WIRE_FAILED || !isolate_wire_get_u32(&body, &code) ||
+        !isolate_wire_get_str(&body, &message) || code >= ERR_COUNT) {
         end(worker);
         return err_set(err, ERR_INTERNAL, "a worker answered what was not asked");
     }
@@ -244,12 +244,12 @@ static int failed(struct worker *worker, const struct wire_frame *frame, struct 
 }
 
 /* One request, one answer of the given type. */
-static int exchange(struct worker *worker, enum wire_type expected, struct wire_frame *ret_frame,
-                    struct err *err)
+static int exchange(struct worker *worker, enum isolate_wire_type expected,
+                    struct isolate_wire_frame *ret_frame, struct err *err)
 {
     if (send_request(worker, err) < 0)
         return -1;
-    if (wire_receive(worker->fd, &worker->in, ANSWER_MS, ret_frame, err) < 0) {
+    if (isolate_wire_receive(worker->fd, &worker->in, ANSWER_MS, ret_frame, err) < 0) {
         end(worker);
         return -1;
     }
@@ -258,7 +258,7 @@ static int exchange(struct worker *worker, enum wire_type expected, struct wire_
 
 static int exchange_number(struct worker *worker, uint32_t *ret_number, struct err *err)
 {
-    struct wire_frame frame;
+    struct isolate_wire_frame frame;
     if (exchange(worker, WIRE_OPENED, &frame, err) < 0)
         return -1;
     if (ret_number != NULL)
@@ -272,17 +272,17 @@ int worker_open(struct worker *worker, const struct isolate_limits *limits, uint
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, WIRE_OPEN, 0);
-    wire_put_limits(&worker->out, limits);
+    isolate_wire_begin(&worker->out, WIRE_OPEN, 0);
+    isolate_wire_put_limits(&worker->out, limits);
     return exchange_number(worker, ret_isolate, err);
 }
 
-static int simple(struct worker *worker, enum wire_type type, uint32_t isolate,
+static int simple(struct worker *worker, enum isolate_wire_type type, uint32_t isolate,
                   uint32_t *ret_number, struct err *err)
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, type, isolate);
+    isolate_wire_begin(&worker->out, type, isolate);
     return exchange_number(worker, ret_number, err);
 }
 
@@ -306,8 +306,8 @@ int worker_rollback(struct worker *worker, uint32_t isolate, uint32_t checkpoint
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, WIRE_ROLLBACK, isolate);
-    wire_put_u32(&worker->out, checkpoint);
+    isolate_wire_begin(&worker->out, WIRE_ROLLBACK, isolate);
+    isolate_wire_put_u32(&worker->out, checkpoint);
     return exchange_number(worker, NULL, err);
 }
 
@@ -315,12 +315,12 @@ int worker_pause(struct worker *worker, uint32_t isolate, struct buf *out, struc
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, WIRE_PAUSE, isolate);
-    struct wire_frame frame;
+    isolate_wire_begin(&worker->out, WIRE_PAUSE, isolate);
+    struct isolate_wire_frame frame;
     if (exchange(worker, WIRE_BYTES, &frame, err) < 0)
         return -1;
     struct str body = frame.body, bytes = {0};
-    int result = wire_get_str(&body, &bytes)
+    int result = isolate_wire_get_str(&body, &bytes)
                      ? buf_append(out, bytes, err)
                      : err_set(err, ERR_INTERNAL, "a worker's answer is cut off");
     take_off(worker, &frame);
@@ -334,9 +334,9 @@ int worker_resume(struct worker *worker, struct str bytes, const struct isolate_
         return -1;
     if (bytes.len > WIRE_BODY_MAX - (1 << 16))
         return err_set(err, ERR_TOO_LARGE, "an image of %zu bytes", bytes.len);
-    wire_begin(&worker->out, WIRE_RESUME, 0);
-    wire_put_limits(&worker->out, limits);
-    wire_put_str(&worker->out, bytes);
+    isolate_wire_begin(&worker->out, WIRE_RESUME, 0);
+    isolate_wire_put_limits(&worker->out, limits);
+    isolate_wire_put_str(&worker->out, bytes);
     return exchange_number(worker, ret_isolate, err);
 }
 
@@ -346,11 +346,11 @@ int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json
 {
     if (check_alive(worker, err) < 0)
         return -1;
-    wire_begin(&worker->out, WIRE_ANSWER, (uint32_t)(call >> 32));
-    wire_put_u32(&worker->out, (uint32_t)call);
-    wire_put_u32(&worker->out, ok);
-    wire_put_str(&worker->out, json);
-    wire_end(&worker->out);
+    isolate_wire_begin(&worker->out, WIRE_ANSWER, (uint32_t)(call >> 32));
+    isolate_wire_put_u32(&worker->out, (uint32_t)call);
+    isolate_wire_put_u32(&worker->out, ok);
+    isolate_wire_put_str(&worker->out, json);
+    isolate_wire_end(&worker->out);
     buf_consume(&worker->queue, worker->queue_at);
     worker->queue_at = 0;
     if (json.len > WORKER_ANSWER_SHORT && worker->queue.len + worker->out.len > WIRE_BODY_MAX)
@@ -367,7 +367,7 @@ static bool serve_console(const struct worker_host *host, struct str body)
 {
     uint32_t stream = 0;
     struct str text = {0};
-    if (!wire_get_u32(&body, &stream) || stream > 1 || !wire_get_str(&body, &text))
+    if (!isolate_wire_get_u32(&body, &stream) || stream > 1 || !isolate_wire_get_str(&body, &text))
         return false;
     if (host != NULL && host->console != NULL)
         host->console(host->user, stream == 1 ? ISOLATE_STDERR : ISOLATE_STDOUT, text);
@@ -380,7 +380,8 @@ static bool serve_bridge(struct worker *worker, const struct worker_host *host, 
     uint32_t id = 0;
     struct str name = {0}, args = {0};
     const char *why = "there is no such bridge here";
-    if (!wire_get_u32(&body, &id) || !wire_get_str(&body, &name) || !wire_get_str(&body, &args))
+    if (!isolate_wire_get_u32(&body, &id) || !isolate_wire_get_str(&body, &name) ||
+        !isolate_wire_get_str(&body, &args))
         return false;
     uint64_t call = (uint64_t)tag << 32 | id;
     if (host != NULL && host->bridge != NULL &&
@@ -410,7 +411,7 @@ static void killed(struct worker *worker, enum isolate_status status, const char
 }
 
 /* One message of a running worker: 1 when the run is done. */
-static int serve_message(struct worker *worker, const struct wire_frame *frame,
+static int serve_message(struct worker *worker, const struct isolate_wire_frame *frame,
                          const struct worker_host *host, struct isolate_result *result,
                          struct err *err)
 {
@@ -424,7 +425,7 @@ static int serve_message(struct worker *worker, const struct wire_frame *frame,
         ok = serve_bridge(worker, host, frame->isolate, body);
         break;
     case WIRE_DONE:
-        if (wire_get_result(&body, result)) {
+        if (isolate_wire_get_result(&body, result)) {
             take_off(worker, frame);
             return 1;
         }
@@ -472,10 +473,10 @@ static int await_news(struct worker *worker, const struct worker_host *host, int
 
 /* The next message of a run, while answers go the other way. */
 static int receive(struct worker *worker, const struct worker_host *host, int64_t until_ms,
-                   struct wire_frame *ret_frame, struct err *err)
+                   struct isolate_wire_frame *ret_frame, struct err *err)
 {
     for (;;) {
-        int got = worker->in.len == 0 ? 0 : wire_take(&worker->in, ret_frame, err);
+        int got = worker->in.len == 0 ? 0 : isolate_wire_take(&worker->in, ret_frame, err);
         if (got != 0)
             return got < 0 ? -1 : 0;
         if (await_news(worker, host, until_ms, err) < 0 || send_queue(worker, false, err) < 0 ||
@@ -493,15 +494,15 @@ int worker_run(struct worker *worker, uint32_t isolate, const struct isolate_lim
     if (call->module_count > WIRE_MODULES_MAX)
         return err_set(err, ERR_TOO_LARGE, "%zu modules, at most %d are taken", call->module_count,
                        WIRE_MODULES_MAX);
-    wire_begin(&worker->out, WIRE_RUN, isolate);
-    wire_put_limits(&worker->out, limits);
-    wire_put_call(&worker->out, call);
+    isolate_wire_begin(&worker->out, WIRE_RUN, isolate);
+    isolate_wire_put_limits(&worker->out, limits);
+    isolate_wire_put_call(&worker->out, call);
     if (send_request(worker, err) < 0)
         return -1;
     worker->runs++;
     int64_t until = clock_now_ms() + limits->timeout_ms + KILL_AFTER_MS;
     for (;;) {
-        struct wire_frame frame;
+        struct isolate_wire_frame frame;
         if (receive(worker, host, until, &frame, err) < 0) {
             bool late = err->code == ERR_TIMEOUT;
             killed(worker, late ? ISOLATE_TIMEOUT : ISOLATE_CRASH,

@@ -339,9 +339,9 @@ static int raw_worker(pid_t *ret_pid)
     }
     (void)close(pair[1]);
     struct err err = {0};
-    struct wire_frame frame;
+    struct isolate_wire_frame frame;
     AUTO_BUF struct buf in = {0};
-    CHECK_OK(wire_receive(pair[0], &in, 5000, &frame, &err));
+    CHECK_OK(isolate_wire_receive(pair[0], &in, 5000, &frame, &err));
     CHECK_INT(frame.type, WIRE_READY);
     return pair[0];
 }
@@ -386,17 +386,17 @@ TEST(worker_takes_requests_byte_by_byte)
     struct isolate_limits limits = limits_of(1000);
     struct isolate_call call = {.code = STR("6*7")};
     AUTO_BUF struct buf out = {0}, in = {0};
-    wire_begin(&out, WIRE_RUN, 0);
-    wire_put_limits(&out, &limits);
-    wire_put_call(&out, &call);
-    wire_end(&out);
+    isolate_wire_begin(&out, WIRE_RUN, 0);
+    isolate_wire_put_limits(&out, &limits);
+    isolate_wire_put_call(&out, &call);
+    isolate_wire_end(&out);
     for (size_t i = 0; i < out.len; i++)
         CHECK(write(fd, out.ptr + i, 1) == 1);
-    struct wire_frame frame;
-    CHECK_OK(wire_receive(fd, &in, 5000, &frame, &err));
+    struct isolate_wire_frame frame;
+    CHECK_OK(isolate_wire_receive(fd, &in, 5000, &frame, &err));
     CHECK_INT(frame.type, WIRE_DONE);
     AUTO_RESULT struct isolate_result result = {0};
-    CHECK(wire_get_result(&frame.body, &result));
+    CHECK(isolate_wire_get_result(&frame.body, &result));
     CHECK_CSTR(buf_cstr(&result.json), "42");
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
