@@ -113,18 +113,18 @@ static void set_sandbox_enabled(struct config *config, const struct toml_table *
     enabled->place = section->value->place;
 }
 
-/* "groq" gives GROQ_API_KEY. */
+/* "groq" gives GROQ_API_KEY, "my-own" MY_OWN_API_KEY; a variable cannot begin with a digit. */
 static struct str key_variable(struct arena *arena, struct str name)
 {
-    struct str env = arena_printf(arena, "%.*s_API_KEY", STR_ARG(name));
-    char *text = (char *)(uintptr_t)env.ptr; /* the arena's own fresh copy */
+    AUTO_BUF struct buf env = {0};
+    if (name.ptr[0] >= '0' && name.ptr[0] <= '9')
+        buf_put_char(&env, '_');
     for (size_t i = 0; i < name.len; i++) {
-        if (text[i] >= 'a' && text[i] <= 'z')
-            text[i] = (char)(text[i] - 'a' + 'A');
-        else if (text[i] == '-')
-            text[i] = '_';
+        char c = name.ptr[i];
+        buf_put_char(&env, c == '-' ? '_' : c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
     }
-    return env;
+    buf_put_cstr(&env, "_API_KEY");
+    return arena_dup(arena, buf_str(&env));
 }
 
 static void set_provider_defaults(struct config *config)

@@ -58,10 +58,10 @@ struct config_server {
     struct str listen;
     struct str data_dir;
     struct str token_file;
+    struct config_list host_names;
     enum log_format log_format;
     enum log_level log_level;
     int64_t max_connections, max_connections_per_address;
-    int64_t max_header_kb, max_body_mb;
     int64_t header_timeout_seconds, body_idle_seconds, keep_alive_seconds, drain_seconds;
 };
 
@@ -119,6 +119,9 @@ DEFINE_FREEP(config)
 
 /* NULL when there is none of that name. */
 const struct config_provider *config_provider(const struct config *config, struct str name);
+
+/* Nobody set it: neither the file nor the environment. `path` is like "server.token_file". */
+bool config_is_default(const struct config *config, const char *path);
 
 /* One info line for the whole, at debug one for each setting. */
 void config_log(const struct config *config);

@@ -99,6 +99,12 @@ struct config_setting *config_setting(const struct config *config, const char *p
     return setting;
 }
 
+bool config_is_default(const struct config *config, const char *path)
+{
+    const struct config_setting *setting = config_setting(config, path);
+    return setting == NULL || setting->source == CONFIG_FROM_DEFAULT;
+}
+
 /* Values. */
 
 static const char *expected_kind(enum config_type type)

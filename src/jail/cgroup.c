@@ -1,8 +1,11 @@
 #include "jail/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -49,6 +52,40 @@ static bool word_in_file(int dir_fd, const char *path, const char *word)
     return false;
 }
 
+/* Removes the groups in `fd`, all of whose processes died with their maker. */
+static void remove_groups(int fd)
+{
+    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_type == DT_DIR && entry->d_name[0] == 'j')
+            (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
+/* Corners whose makers were killed: a living one holds a lock on its corner. A young corner may
+ * belong to a maker that has not come to locking it yet. */
+static void reclaim(int parent)
+{
+    enum { YOUNG_S = 10 };
+    DIR *dir = fdopendir(fcntl(parent, F_DUPFD_CLOEXEC, 3));
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct stat st;
+        if (strncmp(entry->d_name, "sandglass-", 10) != 0)
+            continue;
+        AUTO_CLOSE int fd = openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || time(NULL) - st.st_ctime < YOUNG_S ||
+            flock(fd, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        remove_groups(fd);
+        (void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 static void say_why(struct cgroup_host *host, enum cgroup_slot slot, const char *where,
                     const char *reason)
 {
@@ -67,8 +104,13 @@ static int open_corner(struct cgroup_host *host, enum cgroup_slot slot)
         return -1;
     }
     int fd = SYS(openat(here, host->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd >= 0)
+        (void)flock(fd, LOCK_EX | LOCK_NB);
+    reclaim(here);
     if (fd < 0)
         say_why(host, slot, dir, strerror(errno));
+    else
+        host->parents[slot] = fd_take(&here); /* paths mean nothing once we live elsewhere */
     return fd;
 }
 
@@ -126,7 +168,7 @@ int cgroup_host_open(struct cgroup_host *host, struct err *err)
 {
     *host = (struct cgroup_host){0};
     for (int slot = 0; slot < CG_COUNT; slot++)
-        host->fds[slot] = -1;
+        host->fds[slot] = host->parents[slot] = -1;
     char id[ID_SIZE];
     id_new(id);
     (void)snprintf(host->name, sizeof host->name, "sandglass-%.12s", id);
@@ -153,10 +195,9 @@ void cgroup_host_close(struct cgroup_host *host)
     for (int slot = 0; slot < CG_COUNT; slot++) {
         if (host->fds[slot] < 0)
             continue;
-        char path[CGROUP_DIR_SIZE + CGROUP_NAME_SIZE + 2];
-        (void)snprintf(path, sizeof path, "%s/%s", host->layout.slots[slot].dir, host->name);
         fd_close(&host->fds[slot]);
-        (void)rmdir(path);
+        (void)unlinkat(host->parents[slot], host->name, AT_REMOVEDIR);
+        fd_close(&host->parents[slot]);
     }
 }
 
@@ -359,19 +400,21 @@ int cgroup_freeze(struct cgroup_host *host, const struct cgroup *cgroup, bool fr
     return -1;
 }
 
-/* The number behind `key` in a flat file, or the whole file as a number when `key` is NULL. */
+/* The number behind `key` in a flat file, or the whole file as a number when `key` is NULL.
+ * Somebody waits for these figures: one read into the stack, no allocation. */
 static int64_t get(struct cgroup_host *host, enum cgroup_slot slot, const struct cgroup *cgroup,
                    const char *file, const char *key)
 {
-    AUTO_BUF struct buf text = buf_with_limit(TEXT_MAX);
-    struct err err;
-    char path[CGROUP_NAME_SIZE + 64];
-    (void)snprintf(path, sizeof path, "%s/%s", cgroup->name, file);
+    char path[CGROUP_NAME_SIZE + 64], text[1024];
     int64_t number = -1;
-    if (!cgroup_has(host, slot) || cgroup->name[0] == '\0' ||
-        read_text(slot_fd(host, slot), path, &text, &err) < 0)
+    if (!cgroup_has(host, slot) || cgroup->name[0] == '\0')
         return -1;
-    struct str rest = buf_str(&text), line, word;
+    (void)snprintf(path, sizeof path, "%s/%s", cgroup->name, file);
+    AUTO_CLOSE int fd = SYS(openat(slot_fd(host, slot), path, O_RDONLY | O_CLOEXEC));
+    ssize_t got = fd < 0 ? -1 : SYS(read(fd, text, sizeof text));
+    if (got <= 0)
+        return -1;
+    struct str rest = str_n(text, (size_t)got), line, word;
     while (str_split(&rest, '\n', &line)) {
         if (key != NULL && (!str_split(&line, ' ', &word) || !str_eq(word, str_of(key))))
             continue;

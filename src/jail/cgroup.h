@@ -33,6 +33,7 @@ struct cgroup_host {
     struct cgroup_layout layout;
     char name[CGROUP_NAME_SIZE]; /* of the corner */
     int fds[CG_COUNT];           /* the corner; -1: not there, or served by the unified one */
+    int parents[CG_COUNT];       /* what the corner lies in */
     bool v2[CG_COUNT];           /* served by the unified tree */
     char why[CG_COUNT][96];      /* why a slot is missing */
 };

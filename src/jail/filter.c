@@ -202,7 +202,7 @@ static void code_action(struct code *code, enum filter_action action)
     case FILTER_MKNODAT:
         return make_node(code, 2);
     }
-    assert(!"a row with an unknown action");
+    abort(); /* a row with an unknown action */
 }
 
 /* Numbers from `first` up to the next range share an action. */
@@ -235,42 +235,75 @@ static size_t make_ranges(struct range ranges[RANGES_MAX])
     return count;
 }
 
+/* A program is written from its end to its start, since its jumps go forward only: what a test
+ * leads to stands already, and plain verdicts are shared by every test that can reach them. */
 struct program {
-    struct sock_filter *insns;
+    struct sock_filter *insns; /* FILTER_INSNS_MAX; the program is the last `len` of them */
     size_t len;
+    size_t shared[FILTER_ENOSYS + 1]; /* `len` just after that verdict was written; 0: not yet */
 };
 
-static size_t emit(struct program *program, uint16_t op, uint32_t k, uint8_t jt, uint8_t jf)
+enum { REACH = 255 }; /* of a conditional jump */
+
+static size_t emit(struct program *program, uint16_t op, uint32_t k, size_t jt, size_t jf)
 {
-    assert(program->len < FILTER_INSNS_MAX);
-    program->insns[program->len] = (struct sock_filter)BPF_JUMP(op, k, jt, jf);
-    return program->len++;
+    assert(program->len < FILTER_INSNS_MAX && jt <= REACH && jf <= REACH);
+    program->len++;
+    program->insns[FILTER_INSNS_MAX - program->len] =
+        (struct sock_filter)BPF_JUMP(op, k, (uint8_t)jt, (uint8_t)jf);
+    return program->len;
 }
 
-/* Lower half first, behind one test; a conditional jump reaches 255 instructions, a plain one any
- * number, so the upper half is reached through a plain one where it lies too far. */
-static void emit_search(struct program *program, const struct range *ranges, size_t count)
+/* Gives where the code of a range stands, as the length of the program from there on. */
+static size_t emit_leaf(struct program *program, enum filter_action action)
 {
-    if (count == 1) {
-        struct code code;
-        code_action(&code, ranges[0].action);
-        for (size_t i = 0; i < code.len; i++)
-            (void)emit(program, code.insns[i].code, code.insns[i].k, code.insns[i].jt,
-                       code.insns[i].jf);
-        return;
-    }
+    bool plain = action <= FILTER_ENOSYS;
+    if (plain && program->shared[action] != 0 && program->len - program->shared[action] < REACH - 8)
+        return program->shared[action];
+    struct code code;
+    code_action(&code, action);
+    for (size_t i = code.len; i-- > 0;)
+        (void)emit(program, code.insns[i].code, code.insns[i].k, code.insns[i].jt,
+                   code.insns[i].jf);
+    if (plain)
+        program->shared[action] = program->len;
+    return program->len;
+}
+
+/* A place that the next test can reach: itself, or a jump to it. */
+static size_t bring_near(struct program *program, size_t place)
+{
+    if (program->len - place < REACH - 2)
+        return place;
+    return emit(program, BPF_JMP | BPF_JA, (uint32_t)(program->len - place), 0, 0);
+}
+
+static size_t emit_search(struct program *program, const struct range *ranges, size_t count)
+{
+    assert(count > 0);
+    if (count == 1)
+        return emit_leaf(program, ranges[0].action);
     size_t half = count / 2;
-    size_t test = emit(program, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 1);
-    size_t far = emit(program, BPF_JMP | BPF_JA, 0, 0, 0);
-    emit_search(program, ranges, half);
-    size_t distance = program->len - far - 1;
-    program->insns[far].k = (uint32_t)distance;
-    if (distance + 1 <= 255) {
-        /* Near enough: the plain jump is never reached and costs nothing. */
-        program->insns[test].jt = (uint8_t)(distance + 1);
-        program->insns[test].jf = 1;
-    }
-    emit_search(program, ranges + half, count - half);
+    size_t upper = emit_search(program, ranges + half, count - half);
+    size_t lower = emit_search(program, ranges, half);
+    upper = bring_near(program, upper);
+    lower = bring_near(program, lower);
+    return emit(program, BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, program->len - upper,
+                program->len - lower);
+}
+
+static void emit_head(struct program *program, size_t search)
+{
+    (void)emit(program, BPF_JMP | BPF_JA, (uint32_t)(program->len - search), 0, 0);
+#ifdef __x86_64__
+    (void)emit(program, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+    (void)emit(program, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+#endif
+    (void)emit(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    /* A foreign ABI has other numbers for everything: nothing of it may run. */
+    (void)emit(program, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+    (void)emit(program, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+    (void)emit(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
 }
 
 size_t filter_compile(struct sock_filter *out)
@@ -278,17 +311,8 @@ size_t filter_compile(struct sock_filter *out)
     struct range ranges[RANGES_MAX];
     size_t count = make_ranges(ranges);
     struct program program = {.insns = out};
-
-    /* A foreign ABI has other numbers for everything: nothing of it may run. */
-    (void)emit(&program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    (void)emit(&program, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
-    (void)emit(&program, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-    (void)emit(&program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-#ifdef __x86_64__
-    (void)emit(&program, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
-    (void)emit(&program, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-#endif
-    emit_search(&program, ranges, count);
+    emit_head(&program, emit_search(&program, ranges, count));
+    memmove(out, out + FILTER_INSNS_MAX - program.len, program.len * sizeof *out);
     return program.len;
 }
 

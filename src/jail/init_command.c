@@ -17,6 +17,17 @@
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/* How a child fared that shares our memory until it execs; it writes, we read. */
+static volatile struct {
+    int stage, code;
+} outcome;
+
+static void failed(enum init_stage stage, int code)
+{
+    outcome.stage = stage;
+    outcome.code = code;
+}
+
 static bool read_words(const char **words, struct wire_in *in)
 {
     uint32_t count = wire_get_u32(in);
@@ -82,90 +93,80 @@ static const char *path_of(const char *const *env)
     return DEFAULT_PATH;
 }
 
-static void run_file(const char *file, const struct init_command *command,
-                     struct init_started *result)
+static void run_file(const char *file, const struct init_command *command)
 {
     (void)execve(file, (char *const *)(uintptr_t)command->argv,
                  (char *const *)(uintptr_t)command->env);
     int code = errno;
-    result->stage = INIT_STAGE_PROGRAM;
-    if (code == ENOENT && access(file, F_OK) == 0)
-        result->stage = INIT_STAGE_INTERPRETER;
-    /* A file that may not be run says more than one that is not there. */
-    if (result->code == 0 || result->code == ENOENT || code != ENOENT)
-        result->code = code;
+    bool is_there = code == ENOENT && access(file, F_OK) == 0;
+    failed(is_there ? INIT_STAGE_INTERPRETER : INIT_STAGE_PROGRAM, code);
 }
 
-static void run_program(const struct init_command *command, struct init_started *result)
+static void run_program(const struct init_command *command)
 {
     static char file[JAIL_PATH_MAX + 256];
     if (strchr(command->argv[0], '/') != NULL) {
-        run_file(command->argv[0], command, result);
+        run_file(command->argv[0], command);
         return;
     }
     struct str path = str_of(path_of(command->env)), dir;
-    result->stage = INIT_STAGE_PROGRAM;
-    result->code = ENOENT;
     while (str_split(&path, ':', &dir)) {
         int len = snprintf(file, sizeof file, "%.*s/%s", STR_ARG(dir), command->argv[0]);
         if (dir.len == 0 || len < 0 || (size_t)len >= sizeof file || access(file, X_OK) < 0)
             continue;
-        run_file(file, command, result);
+        run_file(file, command);
         return;
     }
+    failed(INIT_STAGE_PROGRAM, ENOENT);
 }
 
-/* Runs in the child, which shares our memory until it execs: what it writes to `result` we read. */
-static void become(const struct init_command *command, const int fds[3],
-                   struct init_started *result)
+static void become(const struct init_command *command, const int fds[3])
 {
     sigset_t none;
     (void)sigemptyset(&none);
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
-    result->code = enter_cwd(command->cwd);
-    result->stage = INIT_STAGE_CWD;
-    if (result->code != 0)
+    int code = enter_cwd(command->cwd);
+    if (code != 0) {
+        failed(INIT_STAGE_CWD, code);
         return;
+    }
     /* Ours are all above 2, and CLOEXEC; dup2 gives copies without that flag. */
     for (int i = 0; i < 3; i++)
         if (dup2(fds[i], i) < 0) {
-            result->stage = INIT_STAGE_LIMIT;
-            result->code = errno;
+            failed(INIT_STAGE_LIMIT, errno);
             return;
         }
     if (command->tty)
         (void)ioctl(0, TIOCSCTTY, 0);
-    result->code = 0;
-    run_program(command, result);
+    run_program(command);
 }
 
 bool init_command_start(const struct init_command *command, struct init_started *ret_started)
 {
     AUTO_CLOSE int master = -1, slave = -1;
-    struct init_started result = {.master_fd = -1, .since_ns = clock_now_ns()};
     int fds[3];
+    *ret_started = (struct init_started){.master_fd = -1, .since_ns = clock_now_ns()};
     if (command->tty && !open_terminal(command, &master, &slave)) {
-        *ret_started =
-            (struct init_started){.stage = INIT_STAGE_LIMIT, .code = errno, .master_fd = -1};
+        ret_started->stage = INIT_STAGE_LIMIT;
+        ret_started->code = errno;
         return false;
     }
     for (int i = 0; i < 3; i++)
         fds[i] = command->tty ? slave : command->fds[i];
-    struct init_started *volatile shared = &result;
+    failed(INIT_STAGE_MESSAGE, 0);
     pid_t pid = vfork();
     if (pid == 0) {
-        become(command, fds, shared);
+        become(command, fds);
         _exit(127);
     }
-    if (pid < 0) {
-        result.stage = INIT_STAGE_LIMIT;
-        result.code = errno;
-    }
-    result.pid = pid;
-    *ret_started = result;
-    if (result.code != 0)
+    if (pid < 0)
+        failed(INIT_STAGE_LIMIT, errno);
+    ret_started->pid = pid;
+    ret_started->stage = outcome.stage;
+    ret_started->code = outcome.code;
+    if (outcome.code != 0)
         return false; /* the child, if there was one, is reaped as a stranger */
     ret_started->master_fd = fd_take(&master);
     return true;

@@ -37,7 +37,6 @@ struct jail {
     bool ended;
     struct buf out;
     VEC(struct jail_exit) exits; /* came while we waited for something else */
-    char in[WIRE_MAX];
 };
 
 static int load_warden(struct err *err)
@@ -334,12 +333,12 @@ static int read_exit(struct jail *jail, uint32_t id, struct wire_in *in, struct 
 static int take_news(struct jail *jail, struct wire_head *ret_head, struct wire_in *ret_in,
                      int fds[WIRE_FDS_MAX], struct err *err)
 {
-    ssize_t len = wire_recv(jail->control_fd, jail->in, fds, true, err);
+    ssize_t len = wire_recv(jail->control_fd, jail->warden->in, fds, true, err);
     if (len < 0)
         return -1;
     if (len == 0)
         return err_set(err, ERR_GONE, "the jail is gone");
-    *ret_in = wire_open(str_n(jail->in, (size_t)len), ret_head);
+    *ret_in = wire_open(str_n(jail->warden->in, (size_t)len), ret_head);
     if (ret_head->type != INIT_EXITED)
         return 0;
     wire_close_fds(fds);

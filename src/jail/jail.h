@@ -4,7 +4,7 @@
  *
  * A warden is a process of ours that makes them; a jail is a running place; commands are started
  * in it. Calls wait for their answer, which takes microseconds from the pool and about a
- * millisecond without it. One thread at a time per warden and per jail. */
+ * millisecond without it. One thread at a time per warden and its jails. */
 
 #include <sys/types.h>
 

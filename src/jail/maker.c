@@ -45,10 +45,12 @@ static int load_program(struct str program, struct err *err)
 
 static int enter_places(struct maker *maker, struct err *err)
 {
+    bool is_root = geteuid() == 0;
     if (ids_init(&maker->ids, err) < 0)
         return -1;
     if (!maker->ids.privileged && ids_enter_own_namespace(err) < 0)
         return -1;
+    mounts_prepare(is_root && !maker->ids.privileged);
     if (cgroup_host_open(&maker->cgroups, err) < 0)
         return -1;
     maker->home_net = netns_open_own(err);
@@ -80,6 +82,11 @@ void maker_done(struct maker *maker)
 {
     while (maker->net_count > 0)
         fd_close(&maker->nets[--maker->net_count]);
+    while (maker->used_count > 0)
+        fd_close(&maker->used_nets[--maker->used_count]);
+    while (maker_drop_tree(maker))
+        ;
+    buf_done(&maker->fresh_net);
     cgroup_host_close(&maker->cgroups);
     ids_done(&maker->ids);
     template_done(&maker->template);
@@ -88,22 +95,76 @@ void maker_done(struct maker *maker)
     fd_close(&maker->init_fd);
 }
 
-int maker_stock_net(struct maker *maker, struct err *err)
+static int make_net(struct maker *maker, struct err *err)
 {
-    if (maker->net_count == MAKER_NETS_MAX)
-        return 0;
-    int fd = netns_make(maker->home_net, err);
+    AUTO_CLOSE int fd = netns_make(maker->home_net, err);
     if (fd < 0)
         return -1;
-    maker->nets[maker->net_count++] = fd;
-    return 0;
+    if (maker->fresh_net.len > 0)
+        return fd_take(&fd);
+    if (netns_enter(fd, err) < 0)
+        return -1;
+    int done = netns_traces(&maker->fresh_net, err);
+    if (netns_enter(maker->home_net, err) < 0 || done < 0)
+        return -1;
+    return fd_take(&fd);
+}
+
+/* No packet went over its loopback, nothing was even tried: most programs never touch a network,
+ * and making a namespace is the dearest step of all. */
+static bool is_like_new(struct maker *maker, int fd)
+{
+    AUTO_BUF struct buf traces = buf_with_limit(1 << 16);
+    struct err err;
+    if (netns_enter(fd, &err) < 0)
+        return false;
+    bool known = netns_traces(&traces, &err) == 0;
+    if (netns_enter(maker->home_net, &err) < 0)
+        return false;
+    return known && str_eq(buf_str(&traces), buf_str(&maker->fresh_net));
+}
+
+/* Looks at one that was used; gives it when it is as good as new, else -1. */
+static int wash_net(struct maker *maker)
+{
+    AUTO_CLOSE int fd = maker->used_nets[--maker->used_count];
+    return is_like_new(maker, fd) ? fd_take(&fd) : -1;
+}
+
+bool maker_stock_nets(struct maker *maker, size_t count)
+{
+    struct err err;
+    if (maker->net_count >= MIN(count, (size_t)MAKER_NETS_MAX)) {
+        bool had = maker->used_count > MAKER_USED_MAX;
+        if (had)
+            fd_close(&maker->used_nets[--maker->used_count]);
+        return had;
+    }
+    int fd = maker->used_count > 0 ? wash_net(maker) : make_net(maker, &err);
+    if (fd >= 0)
+        maker->nets[maker->net_count++] = fd;
+    return fd >= 0 || maker->used_count > MAKER_USED_MAX;
 }
 
 static int take_net(struct maker *maker, struct err *err)
 {
     if (maker->net_count > 0)
         return maker->nets[--maker->net_count];
-    return netns_make(maker->home_net, err);
+    while (maker->used_count > 0) {
+        int fd = wash_net(maker);
+        if (fd >= 0)
+            return fd;
+    }
+    return make_net(maker, err);
+}
+
+static void leave_net(struct maker *maker, struct made *made)
+{
+    /* A gateway's socket may live on in the daemon. */
+    bool known = made->net_fd >= 0 && !made->has_gateway;
+    if (known && maker->used_count < MAKER_NETS_MAX)
+        maker->used_nets[maker->used_count++] = fd_take(&made->net_fd);
+    fd_close(&made->net_fd);
 }
 
 /* The jail's process, until it is init: says what went wrong in one message and leaves. */
@@ -181,7 +242,8 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
-    struct made made = {.pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1};
+    struct made made = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1, .tree_fd = -1};
     char name[CGROUP_NAME_SIZE];
     (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
     if (ids_take(&maker->ids, &made.outer_id, err) < 0)
@@ -189,6 +251,7 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     made.net_fd = take_net(maker, err);
     int done = made.net_fd < 0 ? -1 : 0;
     if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
+        made.has_gateway = true;
         made.listen_fd = netns_listen(made.net_fd, maker->home_net, plan->gateway_port, err);
         done = made.listen_fd < 0 ? -1 : 0;
     }
@@ -206,6 +269,21 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     }
     *ret_made = made;
     return 0;
+}
+
+void maker_hold_tree(struct maker *maker, struct made *made)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
+    made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+bool maker_drop_tree(struct maker *maker)
+{
+    if (maker->tree_count == 0)
+        return false;
+    fd_close(&maker->old_trees[--maker->tree_count]);
+    return true;
 }
 
 void maker_kill(struct maker *maker, const struct made *made)
@@ -229,7 +307,10 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
     fd_close(&made->pidfd);
     fd_close(&made->control_fd);
     fd_close(&made->listen_fd);
-    fd_close(&made->net_fd);
+    leave_net(maker, made);
+    if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
+        maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);
+    fd_close(&made->tree_fd);
 }
 
 bool maker_clear(struct maker *maker, struct made *made)

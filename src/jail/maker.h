@@ -4,13 +4,14 @@
 
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "jail/cgroup.h"
 #include "jail/ids.h"
 #include "jail/mounts.h"
 
 struct err;
 
-enum { MAKER_NETS_MAX = 256 };
+enum { MAKER_NETS_MAX = 256, MAKER_USED_MAX = 32, MAKER_TREES_MAX = 64 };
 
 struct maker {
     struct ids ids;
@@ -22,6 +23,11 @@ struct maker {
     uint32_t next_name;
     int nets[MAKER_NETS_MAX]; /* made ahead */
     size_t net_count;
+    int used_nets[MAKER_NETS_MAX]; /* their jails are gone; not looked at yet */
+    size_t used_count;
+    int old_trees[MAKER_TREES_MAX]; /* mount namespaces of jails that are gone */
+    size_t tree_count;
+    struct buf fresh_net; /* the traces in a namespace that nobody used */
 };
 
 /* One jail as the maker sees it. */
@@ -30,7 +36,9 @@ struct made {
     int pidfd;
     int control_fd; /* the daemon's end of init's socket */
     int net_fd;
+    int tree_fd; /* its mount namespace; -1: not held */
     int listen_fd;
+    bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
 };
@@ -39,12 +47,19 @@ struct made {
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
 
-/* One namespace more for later; call when there is nothing better to do. */
-int maker_stock_net(struct maker *maker, struct err *err) MUST_USE;
+/* For when there is nothing better to do: one network namespace more for later, up to `count`. One
+ * that was used serves again only when nothing in it tells it from a new one. Says whether there
+ * was something to do. */
+bool maker_stock_nets(struct maker *maker, size_t count);
 
 /* Returns when the jail's process runs; its first message on control_fd says how it went. */
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err) MUST_USE;
+/* Holds the jail's file tree, so that taking it apart does not delay the news of its end. */
+void maker_hold_tree(struct maker *maker, struct made *made);
+/* Takes one apart that is no longer used; says whether there was one. */
+bool maker_drop_tree(struct maker *maker);
+
 /* Ends every process; the pidfd becomes readable when the last is gone. */
 void maker_kill(struct maker *maker, const struct made *made);
 /* Reaps and closes; gives the figures. False while its groups cannot be removed: try again. */

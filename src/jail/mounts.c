@@ -100,10 +100,25 @@ static const struct {
     {"/proc/kpagecgroup", false}, {"/proc/kpagecount", false},    {"/proc/kpageflags", false},
 };
 
+static bool masks_wanted[countof(masks)];
+
+/* What the host's root alone may read, nobody in a jail can, whatever is mounted over it: nobody
+ * in there is the host's root. Unless its maker is, without the privilege to be anybody else. */
+void mounts_prepare(bool as_root)
+{
+    for (size_t i = 0; i < countof(masks); i++) {
+        struct stat st;
+        bool there = lstat(masks[i].path, &st) == 0;
+        masks_wanted[i] = there && (as_root || (st.st_mode & S_IROTH) != 0);
+    }
+}
+
 /* The sources are our own: the null device of our /dev, and a place in it that is still empty. */
 static int mask_proc(struct err *err)
 {
     for (size_t i = 0; i < countof(masks); i++) {
+        if (!masks_wanted[i])
+            continue;
         const char *src = masks[i].is_dir ? "/dev/shm" : "/dev/null";
         if (SYS(mount(src, masks[i].path, NULL, MS_BIND, NULL)) < 0 && errno != ENOENT)
             return err_sys(err, errno, "mask '%s'", masks[i].path);
@@ -239,14 +254,9 @@ static int add_volumes(const struct mount_set *set, const struct jail_plan *plan
 }
 
 /* Parts of the template that are mounts of their own and must be shown in an overlay root too. */
-static const char *const template_parts[] = {"usr",           "bin",
-                                             "sbin",          "lib",
-                                             "lib32",         "lib64",
-                                             "libx32",        "etc/alternatives",
-                                             "etc/ssl/certs", "etc/ld.so.conf.d",
-                                             "etc/perl",      "etc/python3",
-                                             "etc/java",      "dev",
-                                             "proc"};
+static const char *const template_parts[] = {"usr",           "bin",   "sbin",   "lib",
+                                             "lib32",         "lib64", "libx32", "etc/alternatives",
+                                             "etc/ssl/certs", "dev",   "proc"};
 
 static int carry_over(bool has_base, struct err *err)
 {
@@ -272,10 +282,10 @@ static int carry_over(bool has_base, struct err *err)
 
 static int attach_upper(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    AUTO_CLOSE int memory = -1;
-    int fd = set->upper_fd;
-    if (fd < 0)
-        fd = memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
+    AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
+    if (set->upper_fd < 0)
+        memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
+    int fd = set->upper_fd < 0 ? memory : set->upper_fd;
     if (fd < 0 || mount_at(fd, "/.rw", true, err) < 0)
         return -1;
     if ((mkdir("/.rw/upper", 0755) < 0 && errno != EEXIST) ||
@@ -284,27 +294,48 @@ static int attach_upper(const struct mount_set *set, const struct jail_plan *pla
     return 0;
 }
 
-/* Highest first, as overlayfs wants them. Without a base the template itself is the lowest. */
+/* Highest first, as overlayfs wants them, and named from /.extra: the kernel takes 255 bytes.
+ * Without a base the template itself is the lowest. */
 static int lower_option(const struct mount_set *set, const struct jail_plan *plan, char *out,
                         size_t size, struct err *err)
 {
     size_t len = (size_t)snprintf(out, size, "lowerdir=");
+    if (SYS(chdir("/.extra")) < 0)
+        return err_sys(err, errno, "enter the layers");
     for (size_t i = set->layer_count; i-- > 0;) {
         char path[32];
         (void)snprintf(path, sizeof path, "/.extra/%zu", i);
         if (mount_at(set->layer_fds[i], path, true, err) < 0)
             return -1;
-        len += (size_t)snprintf(out + len, size - len, "%s%s", path, i > 0 ? ":" : "");
+        len += (size_t)snprintf(out + len, size - len, "%zu%s", i, i > 0 ? ":" : "");
     }
     if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s/", set->layer_count > 0 ? ":" : "");
+        (void)snprintf(out + len, size - len, "%s../.base", set->layer_count > 0 ? ":" : "");
+    return 0;
+}
+
+/* Directories of the template belong to nobody in here; those that tenants write to must be in the
+ * writable layer, as theirs. */
+static int own_places(const struct jail_plan *plan, struct err *err)
+{
+    static const char *const dirs[] = {"/.rw/upper/workspace", "/.rw/upper/home",
+                                       "/.rw/upper/home/sandbox"};
+    for (size_t i = 0; i < countof(dirs) && plan->base == NULL; i++) {
+        struct stat st;
+        if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST)
+            return err_sys(err, errno, "make '%s'", dirs[i]);
+        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
+            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory",
+                           dirs[i] + strlen("/.rw/upper"));
+    }
     return 0;
 }
 
 static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    char lower[1024];
-    if (attach_upper(set, plan, err) < 0 || lower_option(set, plan, lower, sizeof lower, err) < 0)
+    char lower[256];
+    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 ||
+        lower_option(set, plan, lower, sizeof lower, err) < 0)
         return -1;
     const char *options[] = {lower, "upperdir=/.rw/upper", "workdir=/.rw/work", "userxattr", NULL};
     if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "/.root", err) < 0 ||

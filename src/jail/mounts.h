@@ -46,6 +46,9 @@ int mount_set_open(struct mount_set *set, const struct template *template,
                    const struct jail_plan *plan, uint32_t outer, struct err *err) MUST_USE;
 void mount_set_done(struct mount_set *set);
 
+/* Finds out what of /proc must be masked; once, in the maker, before the first jail. */
+void mounts_prepare(bool as_root);
+
 /* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". */
 int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
                  struct err *err) MUST_USE;

@@ -6,7 +6,7 @@
  * then clones: the namespace belongs to the maker's user namespace, so no capability that a jail
  * could ever hold counts in it. */
 
-#include "base/base.h"
+#include "base/buf.h"
 
 struct err;
 
@@ -14,6 +14,10 @@ struct err;
 int netns_make(int home_fd, struct err *err) MUST_USE;
 int netns_open_own(struct err *err) MUST_USE;
 int netns_enter(int fd, struct err *err) MUST_USE;
+
+/* Everything that a user of the namespace this process is in can have left in it: counters of
+ * packets and of failed attempts. Two namespaces that answer alike are alike to their users. */
+int netns_traces(struct buf *out, struct err *err) MUST_USE;
 
 /* A listening TCP socket on 127.0.0.1:port inside `fd`; this process is back in `home_fd`. */
 int netns_listen(int fd, int home_fd, uint16_t port, struct err *err) MUST_USE;

@@ -102,7 +102,10 @@ static const char *const own_places[] = {"/", "/proc", "/dev", "/sys", "/etc"};
 
 static bool is_under(struct str path, struct str dir)
 {
-    return str_starts(path, dir) && (path.len == dir.len || path.ptr[dir.len] == '/');
+    if (!str_starts(path, dir))
+        return false;
+    assert(path.ptr != NULL);
+    return path.len == dir.len || path.ptr[dir.len] == '/';
 }
 
 static int check_target(const char *dst, struct err *err)

@@ -58,7 +58,7 @@ static int bind_read_only(const char *src, const char *dst, struct err *err)
 }
 
 /* The host's programs: /usr, and what stands beside it on hosts that have not merged the two. */
-static int add_programs(struct err *err)
+static int add_programs(bool mounts, struct err *err)
 {
     static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
     for (size_t i = 0; i < countof(names); i++) {
@@ -76,7 +76,9 @@ static int add_programs(struct err *err)
                 return -1;
             continue;
         }
-        if (make_dir(names[i], 0755, err) < 0 || bind_read_only(src, names[i], err) < 0)
+        if (make_dir(names[i], 0755, err) < 0)
+            return -1;
+        if (mounts && bind_read_only(src, names[i], err) < 0)
             return -1;
     }
     return 0;
@@ -101,8 +103,7 @@ static const struct {
 /* Of the host's /etc: what programs of its /usr need and what tells nothing private. */
 static const char *const etc_copies[] = {"ld.so.cache", "ld.so.conf",     "services",  "protocols",
                                          "mime.types",  "debian_version", "os-release"};
-static const char *const etc_binds[] = {"alternatives", "ssl/certs", "ld.so.conf.d",
-                                        "perl",         "python3",   "java"};
+static const char *const etc_binds[] = {"alternatives", "ssl/certs"};
 
 static int copy_from_etc(const char *name, struct err *err)
 {
@@ -122,7 +123,7 @@ static int copy_from_etc(const char *name, struct err *err)
     return make_file(path + 1, buf_str(&text), err);
 }
 
-static int bind_from_etc(const char *name, struct err *err)
+static int bind_from_etc(const char *name, bool mounts, struct err *err)
 {
     char src[64];
     struct stat st;
@@ -131,10 +132,10 @@ static int bind_from_etc(const char *name, struct err *err)
         return 0;
     if (make_dir(src + 1, 0755, err) < 0)
         return -1;
-    return bind_read_only(src, src + 1, err);
+    return mounts ? bind_read_only(src, src + 1, err) : 0;
 }
 
-static int add_etc(struct err *err)
+static int add_etc(bool mounts, struct err *err)
 {
     if (make_dir("etc", 0755, err) < 0 || make_dir("etc/ssl", 0755, err) < 0)
         return -1;
@@ -145,7 +146,7 @@ static int add_etc(struct err *err)
         if (copy_from_etc(etc_copies[i], err) < 0)
             return -1;
     for (size_t i = 0; i < countof(etc_binds); i++)
-        if (bind_from_etc(etc_binds[i], err) < 0)
+        if (bind_from_etc(etc_binds[i], mounts, err) < 0)
             return -1;
     if (access("/etc/localtime", F_OK) == 0)
         return make_link("/usr/share/zoneinfo/Etc/UTC", "etc/localtime", err);
@@ -174,7 +175,9 @@ static int add_device(size_t i, bool privileged, struct err *err)
         return -1;
     AUTO_CLOSE int tree = k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     AUTO_CLOSE int target = SYS(open(dst, O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (tree < 0 || target < 0 || k_move_mount(tree, target) < 0)
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+    if (tree < 0 || target < 0 || k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0 ||
+        k_move_mount(tree, target) < 0)
         return err_sys(err, errno, "mount '%s'", src);
     return 0;
 }
@@ -209,12 +212,22 @@ static int add_dev(bool privileged, struct err *err)
 
 static int add_places(struct err *err)
 {
-    static const char *const dirs[] = {"proc", "tmp",   "home",   "home/sandbox", "workspace",
-                                       "var",  "mnt",   "opt",    "cache",        "root",
-                                       ".rw",  ".root", ".extra", "var/lib",      "var/cache"};
+    static const char *const dirs[] = {"proc",      "tmp",  "home",    "home/sandbox",
+                                       "workspace", "var",  "mnt",     "opt",
+                                       "cache",     "root", "var/lib", "var/cache"};
     for (size_t i = 0; i < countof(dirs); i++)
         if (make_dir(dirs[i], 0755, err) < 0)
             return -1;
+    if (make_link("/tmp", "run", err) < 0 || make_link("/tmp", "var/tmp", err) < 0)
+        return -1;
+    return make_link("/tmp", "var/run", err);
+}
+
+static int add_layer_places(struct err *err)
+{
+    if (make_dir(".rw", 0755, err) < 0 || make_dir(".root", 0755, err) < 0 ||
+        make_dir(".extra", 0755, err) < 0)
+        return -1;
     /* Where overlay layers are put together; the tree that shows them is left behind there. */
     for (int i = 0; i <= JAIL_LAYERS_MAX; i++) {
         char path[16];
@@ -222,9 +235,23 @@ static int add_places(struct err *err)
         if (make_dir(path, 0755, err) < 0)
             return -1;
     }
-    if (make_link("/tmp", "run", err) < 0 || make_link("/tmp", "var/tmp", err) < 0)
+    return 0;
+}
+
+/* The same tree without its mounts: the lowest layer of an overlay root, since one may not look
+ * below mounts that one did not make. */
+static int add_base(struct err *err)
+{
+    if (make_dir(".base", 0755, err) < 0)
         return -1;
-    return make_link("/tmp", "var/run", err);
+    if (SYS(chdir(".base")) < 0)
+        return err_sys(err, errno, "enter '.base'");
+    if (add_programs(false, err) < 0 || add_etc(false, err) < 0 || add_places(err) < 0 ||
+        make_dir("dev", 0755, err) < 0)
+        return -1;
+    if (SYS(chdir("..")) < 0)
+        return err_sys(err, errno, "leave '.base'");
+    return 0;
 }
 
 /* A jail may mount a proc of its own only where one is visible already. */
@@ -232,6 +259,9 @@ static int add_proc(struct err *err)
 {
     AUTO_CLOSE int tree = k_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     AUTO_CLOSE int target = SYS(open("proc", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+    if (tree >= 0 && k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, errno, "set flags of '/proc'");
     if (tree < 0 || target < 0 || k_move_mount(tree, target) < 0)
         return err_sys(err, errno, "mount '/proc'");
     return 0;
@@ -248,8 +278,8 @@ static int build(bool privileged, struct err *err)
         return err_sys(err, errno, "mount at '%s'", BUILD_AT);
     if (SYS(fchdir(fs)) < 0)
         return err_sys(err, errno, "enter the new tree");
-    if (add_programs(err) < 0 || add_etc(err) < 0 || add_dev(privileged, err) < 0 ||
-        add_places(err) < 0 || add_proc(err) < 0)
+    if (add_programs(true, err) < 0 || add_etc(true, err) < 0 || add_dev(privileged, err) < 0 ||
+        add_places(err) < 0 || add_layer_places(err) < 0 || add_base(err) < 0 || add_proc(err) < 0)
         return -1;
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     if (k_mount_setattr(fs, AT_EMPTY_PATH, &attr) < 0)

@@ -45,14 +45,16 @@ struct warden {
     struct jail_plan profile_plan;
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
+    size_t owed; /* being built for somebody who waits */
     size_t buried;
+    int64_t asked_ns;        /* when the last question came */
     int64_t refill_after_ns; /* breathing space after a failure */
     bool leaving;
 };
 
 static struct warden self;
 
-enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100 };
+enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100, QUIET_MS = 3, NETS_READY = 8 };
 
 /* epoll words: the slot's index and whether it is its pidfd. */
 enum { WORD_DAEMON = UINT32_MAX };
@@ -116,6 +118,7 @@ static int build(const struct jail_plan *plan, uint32_t request, struct err *err
                                           .profile = request == 0 ? self.profile_number : 0};
     watch(made.control_fd, index, false);
     self.pool_building += request == 0;
+    self.owed += request != 0;
     return 0;
 }
 
@@ -142,6 +145,7 @@ static void end_jail(size_t index)
     if (slot->state == BUILDING) {
         unwatch(slot->made.control_fd);
         self.pool_building -= slot->request == 0;
+        self.owed -= slot->request != 0;
     }
     slot->state = ENDING;
     maker_kill(&self.maker, &slot->made);
@@ -185,12 +189,14 @@ static void on_built(size_t index)
     if (head.type == INIT_READY && wire_ended(&in)) {
         unwatch(slot->made.control_fd);
         self.pool_building -= request == 0;
+        self.owed -= request != 0;
         if (request != 0) {
             hand_over(index, request);
             return;
         }
         slot->state = POOLED;
         self.pool_ready++;
+        maker_hold_tree(&self.maker, &slot->made);
         watch(slot->made.pidfd, index, true);
         return;
     }
@@ -354,6 +360,7 @@ static void on_daemon(void)
         return;
     }
     struct wire_head head;
+    self.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(self.in, (size_t)len), &head);
     for (size_t i = 0; i < countof(handlers); i++)
         if (handlers[i].type == head.type)
@@ -362,14 +369,29 @@ static void on_daemon(void)
     say_failed(head.id, &err);
 }
 
-static void refill(void)
+/* Whether the pool may be worked on: at once when it runs low, else when nobody has asked for a
+ * while, so that building does not compete with the command that was just handed its jail. */
+static bool may_refill(void)
+{
+    int64_t now = clock_now_ns();
+    if (now < self.refill_after_ns)
+        return false;
+    return self.pool_ready * 2 < self.pool_target || now - self.asked_ns > QUIET_MS * 1000000LL;
+}
+
+static bool pool_wants(void)
+{
+    return self.pool_ready + self.pool_building < self.pool_target;
+}
+
+static bool refill(void)
 {
     struct err err = {0};
-    size_t coming = self.pool_ready + self.pool_building;
-    if (coming >= self.pool_target || self.pool_building >= REFILL_AT_ONCE)
-        return;
+    if (!pool_wants() || self.pool_building >= REFILL_AT_ONCE)
+        return false;
     if (build(&self.profile_plan, 0, &err) < 0)
         self.refill_after_ns = clock_now_ns() + REFILL_PAUSE_MS * 1000000LL;
+    return true;
 }
 
 /* Work nobody waits for: one piece at a time, so that a question never waits for more than that.
@@ -379,20 +401,18 @@ static bool idle_work(void)
     for (size_t i = 0; i < self.slots.len && self.buried > 0; i++)
         if (self.slots.ptr[i].state == BURIED)
             clear(&self.slots.ptr[i]);
-    if (clock_now_ns() < self.refill_after_ns || self.pool_target == 0)
+    if (!may_refill() || self.owed > 0)
         return false;
-    refill();
-    return self.pool_ready + self.pool_building < self.pool_target &&
-           self.pool_building < REFILL_AT_ONCE;
+    return refill() || maker_drop_tree(&self.maker) || maker_stock_nets(&self.maker, NETS_READY);
 }
 
 static int wait_ms(bool more)
 {
     if (more)
         return 0;
-    if (self.buried > 0)
-        return 2;
-    return self.pool_target > self.pool_ready + self.pool_building ? 20 : -1;
+    bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
+                      self.maker.net_count < NETS_READY || self.maker.tree_count > 0;
+    return unfinished && self.owed == 0 ? QUIET_MS : -1;
 }
 
 static void on_event(const struct epoll_event *event)
@@ -481,8 +501,10 @@ int warden_main(void)
         maker_done(&self.maker);
         return 1;
     }
-    /* Not before: the maps of our own namespaces are written through /proc/self. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    /* Without privilege the maps of a jail are written through /proc files of its process, which
+     * would belong to the host's root if we, and so it, were not dumpable. */
+    if (self.maker.ids.privileged)
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     say_ready();
     run();
     leave();

@@ -18,6 +18,7 @@ static const char example[] = "default_model = \"groq/llama-3.3-70b\"\n"
                               "label = \"Qwen\"\n"
                               "[providers.my-own]\n"
                               "api_key_env = \"MY_KEY\"\n"
+                              "[providers.302-ai]\n"
                               "[server]\n"
                               "listen = \"[::1]:0\"\n"
                               "data_dir = \"~/data\"\n"
@@ -90,7 +91,7 @@ TEST(config_reads_every_kind_of_value)
     AUTO_CONFIG struct config *config = NULL;
     CHECK_OK(load_text(example, &config, &err));
     CHECK_STR(config->default_model, "groq/llama-3.3-70b");
-    CHECK_INT(config->providers.len, 2);
+    CHECK_INT(config->providers.len, 3);
     const struct config_provider *groq = config_provider(config, STR("groq"));
     CHECK_STR(groq->base_url, "https://api.groq.com/openai/v1");
     CHECK_STR(groq->api_key_env, "GROQ_API_KEY");
@@ -99,6 +100,7 @@ TEST(config_reads_every_kind_of_value)
     CHECK_STR(groq->models.items[0].label, "llama-3.3-70b");
     CHECK_STR(groq->models.items[1].label, "Qwen");
     CHECK_STR(config_provider(config, STR("my-own"))->api_key_env, "MY_KEY");
+    CHECK_STR(config_provider(config, STR("302-ai"))->api_key_env, "_302_AI_API_KEY");
     CHECK(config_provider(config, STR("other")) == NULL);
     CHECK_STR(config->server.listen, "[::1]:0");
     CHECK_INT(config->server.log_format, LOG_JSON);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,23 @@ static struct warden_link *warden(void)
     if (one == NULL)
         CHECK_OK(warden_start(&one, &err));
     return one;
+}
+
+/* Limits that this host cannot give are switched off by name, so that the rest can be tested. */
+static struct jail_plan possible(struct jail_plan plan)
+{
+    const struct jail_host *host = warden_host(warden());
+    if (host->no_memory[0] != '\0' && plan.limits.memory_bytes == 0)
+        plan.limits.memory_bytes = JAIL_UNLIMITED;
+    if (host->no_cpu[0] != '\0' && plan.limits.cpu_milli == 0)
+        plan.limits.cpu_milli = JAIL_UNLIMITED;
+    return plan;
+}
+
+static int make(const struct jail_plan *plan, struct jail **ret_jail, struct err *err)
+{
+    struct jail_plan able = possible(*plan);
+    return jail_make(warden(), &able, ret_jail, err);
 }
 
 /* What one command wrote, and how it ended. */
@@ -51,9 +69,19 @@ static int shell(const struct jail_plan *plan, const char *script, struct ran *r
 {
     AUTO_JAIL struct jail *jail = NULL;
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
-    if (jail_make(warden(), plan, &jail, err) < 0)
+    if (make(plan, &jail, err) < 0)
         return -1;
     return run_in(jail, &(struct jail_command){.argv = argv}, ran, err);
+}
+
+/* How a command that cannot start is refused. */
+static int refused(const struct jail_command *command, struct err *err)
+{
+    AUTO_JAIL struct jail *jail = NULL;
+    static struct ran ran;
+    if (make(&(struct jail_plan){0}, &jail, err) < 0)
+        return 0;
+    return run_in(jail, command, &ran, err);
 }
 
 TEST(a_command_runs_and_its_output_comes)
@@ -65,4 +93,318 @@ TEST(a_command_runs_and_its_output_comes)
     CHECK_INT(ran.exit.code, 7);
     CHECK_INT(ran.exit.signal, 0);
     CHECK(ran.exit.wall_ns > 0);
+}
+
+TEST(ways_not_to_start_are_told_apart)
+{
+    struct err err = {0};
+    const char *missing[] = {"no-such-program", NULL}, *format[] = {"/workspace/x", NULL};
+    const char *plain[] = {"/etc/passwd", NULL}, *fine[] = {"true", NULL};
+    CHECK_ERR(refused(&(struct jail_command){.argv = missing}, &err), ERR_NOT_FOUND);
+    CHECK_MSG("no program 'no-such-program'");
+    CHECK_ERR(refused(&(struct jail_command){.argv = format}, &err), ERR_NOT_FOUND);
+    CHECK_ERR(refused(&(struct jail_command){.argv = plain}, &err), ERR_FORBIDDEN);
+    CHECK_MSG("cannot run '/etc/passwd'");
+    CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "/nowhere"}, &err), ERR_INVALID);
+    CHECK_MSG("bad_cwd");
+    CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "/proc/self/root"}, &err),
+              ERR_INVALID);
+    CHECK_MSG("bad_cwd");
+    CHECK_OK(refused(&(struct jail_command){.argv = fine}, &err));
+}
+
+TEST(format_and_interpreter_have_their_own_words)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    static struct ran ran;
+    const char *prepare[] = {
+        "sh", "-c", "printf junk > junk; printf '#!/no/such\\n' > lost; chmod +x junk lost", NULL};
+    const char *junk[] = {"./junk", NULL}, *lost[] = {"/workspace/lost", NULL};
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = prepare}, &ran, &err));
+    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = junk}, &ran, &err), ERR_INVALID);
+    CHECK_MSG("exec format error");
+    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = lost}, &ran, &err), ERR_NOT_FOUND);
+    CHECK_MSG("interpreter");
+}
+
+TEST(a_signal_is_reported_as_one)
+{
+    struct err err = {0};
+    static struct ran ran;
+    CHECK_OK(shell(&(struct jail_plan){0}, "kill -SEGV $$", &ran, &err));
+    CHECK_INT(ran.exit.signal, SIGSEGV);
+}
+
+TEST(many_commands_at_once_in_one_jail)
+{
+    enum { COUNT = 20 };
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"sleep", "0.05", NULL};
+    uint32_t ids[COUNT];
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    for (int i = 0; i < COUNT; i++)
+        CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null},
+                            &ids[i], NULL, &err));
+    for (int i = 0; i < COUNT; i++) {
+        struct jail_exit exit;
+        bool known = false;
+        CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+        for (int j = 0; j < COUNT; j++)
+            known |= ids[j] == exit.id;
+        CHECK(known);
+        CHECK_INT(exit.code, 0);
+    }
+}
+
+TEST(a_signal_reaches_the_whole_group)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"sh", "-c", "sleep 100 & sleep 100", NULL};
+    uint32_t id;
+    struct jail_exit exit;
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null}, &id,
+                        NULL, &err));
+    CHECK_OK(jail_signal(jail, id, SIGTERM, &err));
+    CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+    CHECK_INT(exit.signal, SIGTERM);
+    CHECK_ERR(jail_signal(jail, id, SIGTERM, &err), ERR_NOT_FOUND);
+}
+
+TEST(output_waits_for_its_reader)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *yes[] = {"yes", NULL}, *fine[] = {"true", NULL};
+    static struct ran ran;
+    int out[2];
+    uint32_t id;
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    CHECK_INT(pipe2(out, O_CLOEXEC), 0);
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = yes}, (int[]){null, out[1], null}, &id,
+                        NULL, &err));
+    CHECK_INT(close(out[1]), 0);
+    /* It is stuck on a full pipe; others are not. */
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = fine}, &ran, &err));
+    CHECK(ran.exit.id != id);
+    CHECK_INT(close(out[0]), 0);
+    CHECK_OK(jail_wait(jail, 10000, &ran.exit, &err));
+    CHECK_INT(ran.exit.id, id);
+    CHECK_INT(ran.exit.signal, SIGPIPE);
+}
+
+TEST(a_terminal_is_one)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int tty = -1;
+    const char *argv[] = {"sh", "-c", "test -t 0 && tty && stty size", NULL};
+    struct jail_command command = {.argv = argv, .tty = true, .rows = 33, .cols = 99};
+    uint32_t id;
+    struct jail_exit exit;
+    char text[256] = {0};
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    CHECK_OK(jail_start(jail, &command, NULL, &id, &tty, &err));
+    CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+    CHECK_INT(exit.code, 0);
+    CHECK(read(tty, text, sizeof text - 1) > 0);
+    CHECK(strstr(text, "/dev/pts/0\r\n33 99") != NULL);
+}
+
+TEST(memory_has_an_end_and_it_is_told)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {.limits.memory_bytes = 32 << 20};
+    const char *argv[] = {"sh", "-c", "exec tail /dev/zero", NULL};
+    static struct ran ran;
+    struct jail_stats stats;
+    if (warden_host(warden())->no_memory[0] != '\0')
+        SKIP(warden_host(warden())->no_memory);
+    CHECK_OK(make(&plan, &jail, &err));
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_INT(ran.exit.signal, SIGKILL);
+    CHECK_OK(jail_end(jail, &stats, &err));
+    CHECK(stats.oom_kills >= 1);
+    CHECK(stats.memory_peak > 16 << 20);
+}
+
+TEST(a_limit_the_host_cannot_give_is_refused_by_name)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {.limits.memory_bytes = 64 << 20};
+    if (warden_host(warden())->no_memory[0] == '\0')
+        SKIP("this host can limit memory");
+    CHECK_ERR(make(&plan, &jail, &err), ERR_UNSUPPORTED);
+    CHECK_MSG("cannot limit memory");
+}
+
+TEST(freezing_stops_time_inside)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"sleep", "0.1", NULL};
+    uint32_t id;
+    struct jail_exit exit;
+    if (warden_host(warden())->no_freeze[0] != '\0')
+        SKIP(warden_host(warden())->no_freeze);
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null}, &id,
+                        NULL, &err));
+    CHECK_OK(jail_freeze(jail, true, &err));
+    CHECK_ERR(jail_wait(jail, 300, &exit, &err), ERR_TIMEOUT);
+    CHECK_OK(jail_freeze(jail, false, &err));
+    CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+    CHECK_OK(jail_freeze(jail, true, &err)); /* and one that is frozen can be ended */
+}
+
+TEST(a_workspace_is_the_callers_directory)
+{
+    struct err err = {0};
+    static struct ran ran;
+    char dir[4096], path[4200];
+    struct stat st, file;
+    (void)snprintf(dir, sizeof dir, "%s/work", test_tmpdir());
+    CHECK_INT(mkdir(dir, 0755), 0);
+    test_write(dir, "before", "old\n");
+    struct jail_plan plan = {.workspace = dir};
+    CHECK_OK(shell(&plan, "cat before; echo new > after; echo more >> before", &ran, &err));
+    CHECK_CSTR(ran.text, "old\n");
+    (void)snprintf(path, sizeof path, "%s/after", dir);
+    CHECK_INT(stat(path, &file), 0);
+    CHECK_INT(stat(dir, &st), 0);
+    CHECK_INT(file.st_uid, st.st_uid);
+}
+
+TEST(read_only_mounts_are)
+{
+    struct err err = {0};
+    static struct ran ran;
+    char dir[4096];
+    (void)snprintf(dir, sizeof dir, "%s/ro", test_tmpdir());
+    CHECK_INT(mkdir(dir, 0755), 0);
+    test_write(dir, "a", "text\n");
+    struct jail_plan plan = {.mount_count = 1};
+    plan.mounts[0] = (struct jail_mount){.src = dir, .dst = "/mnt/data"};
+    CHECK_OK(shell(&plan, "cat /mnt/data/a; echo x > /mnt/data/a || echo no", &ran, &err));
+    CHECK(strstr(ran.text, "text\n") != NULL);
+    CHECK(strstr(ran.text, "Read-only file system") != NULL);
+    plan.mounts[0].dst = "/nowhere/data";
+    CHECK_ERR(shell(&plan, "true", &ran, &err), ERR_INVALID);
+    CHECK_MSG("root is read-only");
+    plan.mounts[0].src = "/no/such/source";
+    CHECK_ERR(shell(&plan, "true", &ran, &err), ERR_NOT_FOUND);
+}
+
+TEST(the_disk_is_full_at_its_limit)
+{
+    struct err err = {0};
+    static struct ran ran;
+    struct jail_plan plan = {.limits.disk_bytes = 4 << 20, .limits.disk_inodes = 100};
+    CHECK_OK(shell(&plan, "head -c 8000000 /dev/zero > big; stat -c %s big", &ran, &err));
+    CHECK(strstr(ran.text, "No space left on device") != NULL);
+    CHECK(strstr(ran.text, "4194304") != NULL);
+    CHECK_OK(shell(&plan, "i=0; while touch f$i; do i=$((i+1)); done; echo $i", &ran, &err));
+    CHECK(strstr(ran.text, "No space left on device") != NULL);
+}
+
+TEST(an_overlay_root_takes_writes_and_forgets_them)
+{
+    struct err err = {0};
+    static struct ran ran;
+    struct jail_plan plan = {.overlay = true};
+    CHECK_OK(shell(&plan,
+                   "mkdir /made && echo x > /made/y && cat /made/y; ls /usr/bin/env; touch "
+                   "/workspace/w /home/sandbox/h",
+                   &ran, &err));
+    CHECK_CSTR(ran.text, "x\n/usr/bin/env\n");
+    CHECK_OK(shell(&plan, "ls /made 2>/dev/null || echo gone", &ran, &err));
+    CHECK_CSTR(ran.text, "gone\n");
+}
+
+TEST(layers_lie_above_each_other)
+{
+    struct err err = {0};
+    static struct ran ran;
+    char low[4096], high[4096];
+    (void)snprintf(low, sizeof low, "%s/low", test_tmpdir());
+    (void)snprintf(high, sizeof high, "%s/high", test_tmpdir());
+    CHECK_INT(mkdir(low, 0755), 0);
+    CHECK_INT(mkdir(high, 0755), 0);
+    test_write(low, "both", "low\n");
+    test_write(low, "one", "one\n");
+    test_write(high, "both", "high\n");
+    struct jail_plan plan = {.layers = {low, high}, .layer_count = 2};
+    CHECK_OK(shell(&plan, "cat /both /one; echo changed > /both; cat /both", &ran, &err));
+    CHECK_CSTR(ran.text, "high\none\nchanged\n");
+    CHECK_OK(shell(&plan, "cat /both", &ran, &err));
+    CHECK_CSTR(ran.text, "high\n");
+}
+
+TEST(a_gateway_listens_inside)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {.net = JAIL_NET_GATEWAY, .gateway_port = 3128};
+    CHECK_OK(make(&plan, &jail, &err));
+    CHECK(jail_gateway_fd(jail) >= 0);
+    const char *argv[] = {"bash", "-c", "echo hi > /dev/tcp/127.0.0.1/3128", NULL};
+    static struct ran ran;
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_INT(ran.exit.code, 0);
+    AUTO_CLOSE int peer = accept(jail_gateway_fd(jail), NULL, NULL);
+    char text[8] = {0};
+    CHECK(peer >= 0);
+    CHECK_INT(read(peer, text, sizeof text), 3);
+}
+
+TEST(the_pool_serves_and_refills)
+{
+    struct err err = {0};
+    AUTO_WARDEN struct warden_link *own = NULL;
+    const char *argv[] = {"sh", "-c", "ls -A /workspace /tmp; echo x > /workspace/x", NULL};
+    static struct ran ran;
+    CHECK_OK(warden_start(&own, &err));
+    struct jail_plan plan = possible((struct jail_plan){0});
+    CHECK_OK(warden_pool(own, &plan, 3, &err));
+    for (int i = 0; i < 12; i++) {
+        AUTO_JAIL struct jail *jail = NULL;
+        CHECK_OK(jail_make(own, &plan, &jail, &err));
+        CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+        CHECK_CSTR(ran.text, "/tmp:\n\n/workspace:\n"); /* each one new */
+    }
+    CHECK_OK(warden_pool(own, &plan, 0, &err));
+    struct jail_plan bad = {.limits.pids = 99999};
+    CHECK_ERR(warden_pool(own, &bad, 3, &err), ERR_INVALID);
+}
+
+TEST(a_thousand_jails_leave_nothing)
+{
+    struct err err = {0};
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"/bin/true", NULL};
+    struct jail_plan plan = possible((struct jail_plan){0});
+    CHECK_OK(warden_pool(warden(), &plan, 4, &err));
+    int before = test_open_fds();
+    for (int i = 0; i < 1000; i++) {
+        AUTO_JAIL struct jail *jail = NULL;
+        uint32_t id;
+        struct jail_exit exit;
+        CHECK_OK(make(&plan, &jail, &err));
+        CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, null, null},
+                            &id, NULL, &err));
+        CHECK_OK(jail_wait(jail, 10000, &exit, &err));
+        CHECK_INT(exit.code, 0);
+    }
+    CHECK_INT(test_open_fds(), before);
+    CHECK_OK(warden_pool(warden(), &plan, 0, &err));
 }

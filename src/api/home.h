@@ -1,0 +1,30 @@
+#pragma once
+
+/* The data directory of one server: made if need be, held by one process at a time. */
+
+#include <limits.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+
+struct err;
+
+struct home {
+    const char *path; /* borrowed */
+    int dir_fd;
+    int lock_fd; /* locked as long as it is open; -1 in an unopened home */
+    char token_file[PATH_MAX];
+    unsigned char token_hash[HASH_SIZE];
+};
+
+/* Creates the directory (0700), locks it, reads the token or makes a first one (0600), writes
+ * `run/pid`. The token lies in `token_file`, or where that is NULL in `token` below `path`. BUSY
+ * names the process that holds the directory. With `needs_token` a token must be there already
+ * (FORBIDDEN otherwise, and none is made). */
+int home_open(const char *path, const char *token_file, bool needs_token, struct home *ret_home,
+              struct err *err) MUST_USE;
+/* Removes `run/pid` and lets go of the lock. */
+void home_close(struct home *home);
+
+/* In time that does not tell how much of it was right. */
+bool home_check_token(const struct home *home, struct str token);

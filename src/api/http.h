@@ -1,0 +1,57 @@
+#pragma once
+
+/* The HTTP/1.1 server (libmicrohttpd, included in http.c alone), driven by the loop.
+ *
+ * Bytes of every connection pass api/strict.h before the library reads them. Belongs to the loop's
+ * thread. */
+
+#include <sys/socket.h>
+
+#include "api/request.h"
+#include "io/loop.h"
+
+struct http;
+struct metrics;
+
+struct http_options {
+    struct request_rules rules;
+    struct metrics *metrics;  /* borrowed; may be NULL */
+    unsigned connections_max; /* 0: HTTP_CONNECTIONS_MAX, and so on */
+    unsigned per_address_max;
+    int64_t head_ms;       /* a head must be complete within this */
+    int64_t body_idle_ms;  /* without a byte; also the span over which HTTP_BODY_RATE counts */
+    int64_t keep_alive_ms; /* between two requests */
+};
+
+enum {
+    HTTP_CONNECTIONS_MAX = 1024,
+    HTTP_PER_ADDRESS_MAX = 64,
+    HTTP_HEAD_MS = 10000,
+    HTTP_BODY_IDLE_MS = 30000,
+    HTTP_KEEP_ALIVE_MS = 60000,
+    HTTP_BODY_RATE = 1024, /* bytes a second */
+};
+
+/* Takes `listen_fd` on success; -1 for none (http_add_connection alone). */
+int http_open(struct loop *loop, int listen_fd, const struct http_options *options,
+              struct http **ret_http, struct err *err) MUST_USE;
+/* Cuts every connection. No request may be held. */
+struct http *http_free(struct http *http);
+DEFINE_FREEP(http)
+
+/* Serves a connected socket; takes `fd` on success. */
+int http_add_connection(struct http *http, int fd, const struct sockaddr *peer, socklen_t peer_len,
+                        struct err *err) MUST_USE;
+
+/* Takes no more connections and answers new requests with 503; `call` comes once no request is
+ * running any more. Liveness goes on being answered on connections that are open. */
+void http_drain(struct http *http, void (*call)(void *ctx), void *ctx);
+
+struct http_counts {
+    size_t connections, running;
+    uint64_t accepted, refused; /* connections so far; requests refused as malformed or too slow */
+};
+struct http_counts http_counts(const struct http *http);
+
+/* For request.c: a held request has got its reply. */
+void http_resume(struct request *request);

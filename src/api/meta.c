@@ -1,0 +1,62 @@
+#include "api/meta.h"
+
+#include "api/http.h"
+#include "api/metrics.h"
+#include "base/json.h"
+
+static void reply_pairs(struct request *request, const char *const pairs[][2], size_t count)
+{
+    struct buf body = {0};
+    struct json_out json = {.buf = &body};
+    json_begin_object(&json);
+    for (size_t i = 0; i < count; i++)
+        json_key(&json, pairs[i][0]), json_put_cstr(&json, pairs[i][1]);
+    json_end_object(&json);
+    buf_put_char(&body, '\n');
+    reply_json(request, 200, &body);
+}
+
+static void healthz(struct request *request, void *ctx)
+{
+    const struct meta *meta = ctx;
+    const char *const pairs[][2] = {{"status", meta->is_draining ? "draining" : "ok"}};
+    reply_pairs(request, pairs, countof(pairs));
+}
+
+/* While the server stops this is answered with 503 before it comes here. */
+static void readyz(struct request *request, UNUSED void *ctx)
+{
+    const char *const pairs[][2] = {{"status", "ready"}};
+    reply_pairs(request, pairs, countof(pairs));
+}
+
+static void version(struct request *request, UNUSED void *ctx)
+{
+    const char *const pairs[][2] = {{"name", "sandglass"}, {"version", SG_VERSION}};
+    reply_pairs(request, pairs, countof(pairs));
+}
+
+static void metrics(struct request *request, void *ctx)
+{
+    const struct meta *meta = ctx;
+    struct http_counts counts = http_counts(meta->http);
+    struct buf body = {0};
+    metrics_write(meta->metrics, &body);
+    metrics_put(&body, "sandglass_http_connections", "Open connections.", "gauge",
+                (double)counts.connections);
+    metrics_put(&body, "sandglass_http_running_requests", "Requests in work.", "gauge",
+                (double)counts.running);
+    metrics_put(&body, "sandglass_http_connections_total", "Connections accepted.", "counter",
+                (double)counts.accepted);
+    metrics_put(&body, "sandglass_http_refused_total", "Requests refused as malformed or too slow.",
+                "counter", (double)counts.refused);
+    reply_body(request, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+const struct route meta_routes[] = {
+    {"GET", "/healthz", healthz, "Is the server alive?", .is_open = true},
+    {"GET", "/readyz", readyz, "Does the server take work?"},
+    {"GET", "/version", version, "Which version is it?"},
+    {"GET", "/metrics", metrics, "Figures in Prometheus' text form"},
+    {0},
+};

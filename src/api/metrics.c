@@ -1,0 +1,196 @@
+#include "api/metrics.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "api/route.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/vec.h"
+
+static const double bounds_s[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                  0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+
+struct status_count {
+    int status;
+    uint64_t count;
+};
+
+struct row {
+    uint64_t buckets[countof(bounds_s)]; /* each counts its own span; summed up when written */
+    uint64_t count;
+    double sum_s;
+    VEC(struct status_count) statuses;
+};
+
+struct metrics {
+    const struct route *routes;
+    size_t route_count;
+    int64_t start_ns;
+    struct row *rows; /* one per route and one for what had none */
+};
+
+struct metrics *metrics_new(const struct route *routes)
+{
+    struct metrics *metrics = mem_alloc(sizeof *metrics);
+    metrics->routes = routes;
+    metrics->start_ns = clock_now_ns();
+    while (routes[metrics->route_count].pattern != NULL)
+        metrics->route_count++;
+    metrics->rows = mem_alloc((metrics->route_count + 1) * sizeof *metrics->rows);
+    return metrics;
+}
+
+struct metrics *metrics_free(struct metrics *metrics)
+{
+    if (metrics == NULL)
+        return NULL;
+    for (size_t i = 0; i <= metrics->route_count; i++)
+        vec_done(&metrics->rows[i].statuses);
+    free(metrics->rows);
+    free(metrics);
+    return NULL;
+}
+
+void metrics_count(struct metrics *metrics, int64_t route, int status, int64_t spent_ns)
+{
+    size_t index = route < 0 ? metrics->route_count : (size_t)route;
+    assert(index <= metrics->route_count);
+    struct row *row = &metrics->rows[index];
+    double spent_s = (double)spent_ns / 1e9;
+    for (size_t i = 0; i < countof(bounds_s); i++) {
+        if (spent_s <= bounds_s[i]) {
+            row->buckets[i]++;
+            break;
+        }
+    }
+    row->count++;
+    row->sum_s += spent_s;
+    VEC_EACH (known, &row->statuses) {
+        if (known->status == status) {
+            known->count++;
+            return;
+        }
+    }
+    *vec_push(&row->statuses) = (struct status_count){status, 1};
+}
+
+static void put_head(struct buf *out, const char *name, const char *help, const char *type)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void metrics_put(struct buf *out, const char *name, const char *help, const char *type,
+                 double value)
+{
+    put_head(out, name, help, type);
+    buf_printf(out, "%s %.17g\n", name, value);
+}
+
+static void put_labels(const struct metrics *metrics, size_t index, struct buf *out)
+{
+    bool known = index < metrics->route_count;
+    buf_printf(out, "method=\"%s\",route=\"%s\"", known ? metrics->routes[index].method : "",
+               known ? metrics->routes[index].pattern : "none");
+}
+
+static void put_requests(const struct metrics *metrics, struct buf *out)
+{
+    put_head(out, "sandglass_http_requests_total", "Requests answered.", "counter");
+    for (size_t i = 0; i <= metrics->route_count; i++) {
+        VEC_EACH (known, &metrics->rows[i].statuses) {
+            buf_put_cstr(out, "sandglass_http_requests_total{");
+            put_labels(metrics, i, out);
+            buf_printf(out, ",status=\"%d\"} %llu\n", known->status,
+                       (unsigned long long)known->count);
+        }
+    }
+}
+
+static void put_histogram(const struct metrics *metrics, size_t index, struct buf *out)
+{
+    static const char name[] = "sandglass_http_request_duration_seconds";
+    const struct row *row = &metrics->rows[index];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < countof(bounds_s); i++) {
+        sum += row->buckets[i];
+        buf_printf(out, "%s_bucket{", name);
+        put_labels(metrics, index, out);
+        buf_printf(out, ",le=\"%g\"} %llu\n", bounds_s[i], (unsigned long long)sum);
+    }
+    buf_printf(out, "%s_bucket{", name);
+    put_labels(metrics, index, out);
+    buf_printf(out, ",le=\"+Inf\"} %llu\n%s_sum{", (unsigned long long)row->count, name);
+    put_labels(metrics, index, out);
+    buf_printf(out, "} %.9g\n%s_count{", row->sum_s, name);
+    put_labels(metrics, index, out);
+    buf_printf(out, "} %llu\n", (unsigned long long)row->count);
+}
+
+/* The `field`-th number of a line, counted from 0 behind the last ')' (a name may hold blanks). */
+static int64_t stat_field(struct str line, size_t field)
+{
+    size_t start = line.len;
+    while (start > 0 && line.ptr[start - 1] != ')')
+        start--;
+    struct str rest = str_slice(line, start + 1, line.len), part = {0};
+    int64_t n = 0;
+    for (size_t i = 0; i <= field; i++)
+        if (!str_split(&rest, ' ', &part))
+            return 0;
+    return str_to_i64(part, 0, INT64_MAX, &n) ? n : 0;
+}
+
+static int64_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int64_t count = -3; /* ".", ".." and the directory itself */
+    if (dir == NULL)
+        return 0;
+    while (readdir(dir) != NULL) /* NOLINT(concurrency-mt-unsafe): the stream is ours alone */
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+static void put_process(struct buf *out)
+{
+    struct err err;
+    AUTO_BUF struct buf stat = {0};
+    AUTO_CLOSE int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || buf_read_all(&stat, fd, &err) < 0)
+        buf_clear(&stat);
+    /* Fields of proc(5), from the state (3) on. */
+    struct str line = str_trim(buf_str(&stat));
+    double ticks = (double)(stat_field(line, 14 - 3) + stat_field(line, 15 - 3));
+    metrics_put(out, "process_cpu_seconds_total", "User and system time used.", "counter",
+                ticks / (double)sysconf(_SC_CLK_TCK));
+    metrics_put(out, "process_threads", "Threads.", "gauge", (double)stat_field(line, 20 - 3));
+    metrics_put(out, "process_resident_memory_bytes", "Resident memory.", "gauge",
+                (double)stat_field(line, 24 - 3) * (double)sysconf(_SC_PAGESIZE));
+    metrics_put(out, "process_virtual_memory_bytes", "Virtual memory.", "gauge",
+                (double)stat_field(line, 23 - 3));
+    metrics_put(out, "process_open_fds", "Open descriptors.", "gauge", (double)count_fds());
+    struct rlimit files = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    metrics_put(out, "process_max_fds", "Descriptors that may be open.", "gauge",
+                (double)files.rlim_cur);
+}
+
+void metrics_write(const struct metrics *metrics, struct buf *out)
+{
+    put_head(out, "sandglass_build_info", "The running version.", "gauge");
+    buf_put_cstr(out, "sandglass_build_info{version=\"" SG_VERSION "\"} 1\n");
+    metrics_put(out, "sandglass_uptime_seconds", "Seconds since the start.", "gauge",
+                (double)(clock_now_ns() - metrics->start_ns) / 1e9);
+    put_process(out);
+    put_requests(metrics, out);
+    put_head(out, "sandglass_http_request_duration_seconds",
+             "From the request line to the reply given.", "histogram");
+    for (size_t i = 0; i <= metrics->route_count; i++)
+        if (metrics->rows[i].count > 0)
+            put_histogram(metrics, i, out);
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+/* Figures for operators, in Prometheus' text form. */
+
+#include "base/buf.h"
+
+struct metrics;
+struct route;
+
+enum { METRICS_NO_ROUTE = -1 };
+
+/* `routes` is borrowed. */
+struct metrics *metrics_new(const struct route *routes) MUST_USE;
+struct metrics *metrics_free(struct metrics *metrics);
+DEFINE_FREEP(metrics)
+
+/* One request ended. `route` is its place in the table or METRICS_NO_ROUTE. */
+void metrics_count(struct metrics *metrics, int64_t route, int status, int64_t spent_ns);
+/* Requests and their durations, build, uptime and the process itself. */
+void metrics_write(const struct metrics *metrics, struct buf *out);
+/* A figure of one's own: "sandglass_connections", "Open connections.", "gauge". */
+void metrics_put(struct buf *out, const char *name, const char *help, const char *type,
+                 double value);

@@ -1,0 +1,24 @@
+#pragma once
+
+/* `sandglass serve`: the daemon from start to end. */
+
+#include "base/base.h"
+
+struct err;
+
+struct server_options {
+    const char *listen;       /* "127.0.0.1:7070", "unix:/path" */
+    const char *data_dir;     /* made if it is not there */
+    const char *token_file;   /* made at first start; NULL: `token` in the data directory */
+    const char *const *names; /* further host names by which clients may call us; ends with NULL */
+    unsigned connections_max, per_address_max;     /* 0: http.h's defaults, here and below */
+    int64_t head_ms, body_idle_ms, keep_alive_ms;  /* see http.h */
+    int64_t drain_ms;                              /* what running requests get at the end */
+    void (*on_ready)(const char *text, void *ctx); /* gets the lines for the terminal, once */
+    void *ctx;
+};
+
+/* Runs until SIGTERM or SIGINT; then takes no more requests, finishes those that run (up to
+ * `drain_ms`) and gives 0. A second signal ends it at once and gives 1. -1 when it could not
+ * start: port in use, data directory in use or not writable, ... */
+int server_run(const struct server_options *options, struct err *err) MUST_USE;

@@ -1,0 +1,243 @@
+/* sandglass exec: a command in a fresh jail, without a daemon. */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/exec.h"
+
+static bool is_none(const char *text)
+{
+    return strcmp(text, "none") == 0;
+}
+
+/* "512m", "2g", "4096": binary units, as people mean them here. */
+static int parse_size(const char *option, const char *text, int64_t *ret_bytes, struct err *err)
+{
+    struct str s = str_of(text);
+    static const char units[] = "kmgt";
+    int shift = 0;
+    if (s.len > 1 && (s.ptr[s.len - 1] == 'b' || s.ptr[s.len - 1] == 'B'))
+        s.len--;
+    const char *unit = s.len == 0 ? NULL : strchr(units, s.ptr[s.len - 1] | 0x20);
+    if (unit != NULL && *unit != '\0') {
+        shift = 10 * (int)(unit - units + 1);
+        s.len--;
+    }
+    int64_t n;
+    if (!str_to_i64(s, 1, INT64_MAX >> shift, &n))
+        return err_set(err, ERR_INVALID, "exec: --%s '%s' is not a size like 512m or 2g", option,
+                       text);
+    *ret_bytes = n << shift;
+    return 0;
+}
+
+static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
+{
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"", 1000}};
+    struct str s = str_of(text);
+    for (size_t i = 0; i < countof(units); i++) {
+        struct str unit = str_of(units[i].unit);
+        double n;
+        if (!str_ends(s, unit) || !str_to_f64(str_slice(s, 0, s.len - unit.len), &n))
+            continue;
+        double ms = n * units[i].ms;
+        if (ms < 1 || ms > 1e12)
+            break;
+        *ret_ms = (int64_t)ms;
+        return 0;
+    }
+    return err_set(err, ERR_INVALID, "exec: --timeout '%s' is not a time like 30s or 500ms", text);
+}
+
+static int read_limits(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    struct jail_limits *limits = &request->plan.limits;
+    const char *memory = cli_value(call, "memory"), *cpus = cli_value(call, "cpus");
+    const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
+    const char *timeout = cli_value(call, "timeout");
+    double cores = 0;
+    request->memory_given = memory != NULL;
+    request->cpus_given = cpus != NULL;
+    if (memory != NULL && is_none(memory))
+        limits->memory_bytes = JAIL_UNLIMITED;
+    else if (memory != NULL && parse_size("memory", memory, &limits->memory_bytes, err) < 0)
+        return -1;
+    if (cpus != NULL && is_none(cpus))
+        limits->cpu_milli = JAIL_UNLIMITED;
+    else if (cpus != NULL && (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
+        return err_set(err, ERR_INVALID, "exec: --cpus '%s' is not a number like 0.5 or 2", cpus);
+    else if (cpus != NULL)
+        limits->cpu_milli = (int64_t)(cores * 1000);
+    if (pids != NULL && !str_to_i64(str_of(pids), 1, INT32_MAX, &limits->pids))
+        return err_set(err, ERR_INVALID, "exec: --pids '%s' is not a number", pids);
+    if (disk != NULL && parse_size("disk", disk, &limits->disk_bytes, err) < 0)
+        return -1;
+    return timeout == NULL ? 0 : parse_time(timeout, &request->timeout_ms, err);
+}
+
+/* The real, absolute name: a relative one means nothing to the warden. */
+static const char *real_path(struct exec_request *request, const char *path, struct err *err)
+{
+    char *real = realpath(path, NULL);
+    if (real == NULL) {
+        (void)err_sys(err, errno, "exec: '%s'", path);
+        return NULL;
+    }
+    request->paths[request->path_count++] = real;
+    return real;
+}
+
+static int add_mount(struct exec_request *request, const char *option, const char *value,
+                     struct err *err)
+{
+    struct jail_plan *plan = &request->plan;
+    const char *colon = strrchr(value, ':');
+    if (colon == NULL || colon == value || colon[1] != '/')
+        return err_set(err, ERR_INVALID, "exec: --%s '%s' is not SRC:DST with an absolute DST",
+                       option, value);
+    if (plan->mount_count == JAIL_MOUNTS_MAX)
+        return err_set(err, ERR_INVALID, "exec: more than %d mounts", JAIL_MOUNTS_MAX);
+    char src[PATH_MAX];
+    if (str_to_cstr(str_n(value, (size_t)(colon - value)), src, sizeof src, err) < 0)
+        return -1;
+    const char *real = real_path(request, src, err);
+    if (real == NULL)
+        return -1;
+    plan->mounts[plan->mount_count++] =
+        (struct jail_mount){.src = real, .dst = colon + 1, .writable = strcmp(option, "rw") == 0};
+    return 0;
+}
+
+/* The last of a name wins, as in a shell. */
+static void set_env(struct exec_request *request, const char *pair)
+{
+    size_t name = (size_t)(strchr(pair, '=') - pair) + 1;
+    for (size_t i = 0; i < request->env_count; i++)
+        if (strncmp(request->env[i], pair, name) == 0) {
+            request->env[i] = pair;
+            return;
+        }
+    request->env[request->env_count++] = pair;
+}
+
+static int add_env(struct exec_request *request, const char *value, struct err *err)
+{
+    if (strchr(value, '=') != NULL) {
+        set_env(request, value);
+        return 0;
+    }
+    size_t len = strlen(value);
+    for (size_t i = 0; environ[i] != NULL; i++)
+        if (strncmp(environ[i], value, len) == 0 && environ[i][len] == '=') {
+            set_env(request, environ[i]);
+            return 0;
+        }
+    return err_set(err, ERR_INVALID, "exec: --env %s: there is no such variable here to copy",
+                   value);
+}
+
+static int read_env(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    static const char *const always[] = {
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
+        "USER=sandbox", "LANG=C.UTF-8"};
+    for (size_t i = 0; i < countof(always); i++)
+        set_env(request, always[i]);
+    if (request->command.tty && add_env(request, "TERM", err) < 0)
+        set_env(request, "TERM=xterm-256color");
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "env") == 0 &&
+            add_env(request, call->given[i].value, err) < 0)
+            return -1;
+    request->command.env = request->env;
+    return 0;
+}
+
+static void read_command(const struct cli_call *call, struct exec_request *request)
+{
+    for (size_t i = 0; i < call->arg_count; i++)
+        request->argv[i] = call->args[i];
+    bool person = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+    if (call->arg_count == 0)
+        request->argv[0] = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    request->command.argv = request->argv;
+    request->command.cwd = cli_value(call, "cwd");
+    request->command.tty = cli_has(call, "tty") || (call->arg_count == 0 && person);
+}
+
+static int read_places(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    const char *workspace = cli_value(call, "workspace");
+    if (workspace != NULL) {
+        request->plan.workspace = real_path(request, workspace, err);
+        if (request->plan.workspace == NULL)
+            return -1;
+    }
+    for (size_t i = 0; i < call->given_count; i++) {
+        const char *name = call->given[i].option->name;
+        if ((strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0) &&
+            add_mount(request, name, call->given[i].value, err) < 0)
+            return -1;
+    }
+    request->plan.overlay = cli_has(call, "overlay");
+    return 0;
+}
+
+static int read_request(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    request->json = cli_has(call, "json");
+    read_command(call, request);
+    if (read_limits(call, request, err) < 0 || read_places(call, request, err) < 0 ||
+        read_env(call, request, err) < 0)
+        return -1;
+    if (jail_command_check(&request->command, err) < 0)
+        return err_wrap(err, "exec");
+    struct jail_plan filled = request->plan;
+    jail_plan_fill(&filled);
+    if (jail_plan_check(&filled, err) < 0)
+        return err_wrap(err, "exec");
+    return 0;
+}
+
+static int finish(const struct exec_request *request, struct exec_result *result, int done,
+                  const struct err *err)
+{
+    AUTO_BUF struct buf out = {0};
+    if (request->json) {
+        exec_put_json(&out, result, done < 0 ? err : NULL);
+        cli_print(buf_str(&out));
+    } else if (done < 0) {
+        (void)fprintf(stderr, "sandglass: exec: %s\n", err->msg);
+    } else if (result->reason == EXEC_TIMED_OUT) {
+        (void)fprintf(stderr, "sandglass: exec: ended after its %lld ms\n",
+                      (long long)request->timeout_ms);
+    } else if (result->reason == EXEC_OOM) {
+        (void)fprintf(stderr, "sandglass: exec: out of memory; --memory gives it more\n");
+    } else if (result->reason == EXEC_GONE) {
+        (void)fprintf(stderr, "sandglass: exec: the jail was ended\n");
+    }
+    return done < 0 ? exec_refused_code(err) : exec_exit_code(result);
+}
+
+int cmd_exec(const struct cli_call *call, struct err *err)
+{
+    static struct exec_request request; /* large; one a process */
+    struct exec_result result = {0};
+    int done = read_request(call, &request, err), code = -1;
+    if (done == 0) {
+        done = exec_run(&request, &result, err);
+        code = finish(&request, &result, done, err);
+    }
+    for (size_t i = 0; i < request.path_count; i++)
+        free(request.paths[i]);
+    exec_result_done(&result);
+    return code;
+}

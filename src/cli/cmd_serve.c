@@ -1,0 +1,68 @@
+/* `sandglass serve`: the configuration, overridden by options; the work is api/server. */
+
+#include "api/server.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "engine/config.h"
+
+typedef VEC(const char *) name_list;
+
+/* Names of the configuration and of --name, ended by NULL; the strings are borrowed. */
+static void collect_names(const struct cli_call *call, const struct config *config,
+                          name_list *names)
+{
+    const struct config_list *given = &config->server.host_names;
+    for (size_t i = 0; i < given->len; i++)
+        *vec_push(names) = given->items[i].ptr;
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "name") == 0)
+            *vec_push(names) = call->given[i].value;
+    *vec_push(names) = NULL;
+}
+
+/* Only a server that runs tells of its configuration: one that cannot start says why in one line.
+ */
+static void print_ready(const char *text, void *ctx)
+{
+    config_log(ctx);
+    cli_print(str_of(text));
+}
+
+/* Text of the configuration is NUL-terminated, as all arena text is. */
+static struct server_options options_of(const struct cli_call *call, const struct config *config)
+{
+    const struct config_server *server = &config->server;
+    const char *listen = cli_value(call, "listen"), *dir = cli_value(call, "data-dir");
+    /* A token file that nobody set lies in the data directory, also in one given by --data-dir. */
+    bool token_moves = dir != NULL && config_is_default(config, "server.token_file");
+    return (struct server_options){
+        .listen = listen == NULL ? server->listen.ptr : listen,
+        .data_dir = dir == NULL ? server->data_dir.ptr : dir,
+        .token_file = token_moves ? NULL : server->token_file.ptr,
+        .connections_max = (unsigned)server->max_connections,
+        .per_address_max = (unsigned)server->max_connections_per_address,
+        .head_ms = server->header_timeout_seconds * 1000,
+        .body_idle_ms = server->body_idle_seconds * 1000,
+        .keep_alive_ms = server->keep_alive_seconds * 1000,
+        .drain_ms = server->drain_seconds * 1000,
+        .on_ready = print_ready,
+        .ctx = (void *)config,
+    };
+}
+
+int cmd_serve(const struct cli_call *call, struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
+        return -1;
+    log_setup(config->server.log_level, config->server.log_format, 2);
+    name_list names = {0};
+    collect_names(call, config, &names);
+    struct server_options options = options_of(call, config);
+    options.names = names.ptr;
+    int code = server_run(&options, err);
+    vec_done(&names);
+    return code;
+}

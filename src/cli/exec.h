@@ -1,0 +1,53 @@
+#pragma once
+
+/* For `sandglass exec` alone: what was asked, how it is run, what is said about it. */
+
+#include "base/buf.h"
+#include "jail/jail.h"
+
+struct err;
+
+enum { EXEC_ENV_MAX = 128, EXEC_KEPT_MAX = 1 << 20 };
+
+struct exec_request {
+    struct jail_plan plan;
+    struct jail_command command;
+    const char *argv[258];
+    const char *env[EXEC_ENV_MAX + 8];
+    size_t env_count;
+    int64_t timeout_ms; /* 0: none */
+    bool json;
+    bool memory_given, cpus_given;
+    char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
+    size_t path_count;
+};
+
+enum exec_reason { EXEC_EXITED, EXEC_SIGNALED, EXEC_TIMED_OUT, EXEC_OOM, EXEC_GONE };
+
+/* The first and the last half MiB of a stream, and how much there was. */
+struct exec_kept {
+    struct buf head;
+    struct buf tail; /* grows to twice what is kept, then is cut */
+    int64_t total;
+};
+
+struct exec_result {
+    enum exec_reason reason;
+    struct jail_exit exit;
+    struct jail_stats stats;
+    struct exec_kept out, err;
+    int64_t make_ns, total_ns; /* until the jail stood; all of it */
+    bool memory_unlimited, cpus_unlimited;
+};
+
+/* Runs it in a fresh jail with a warden of its own. Without json the streams are ours. */
+int exec_run(struct exec_request *request, struct exec_result *ret_result,
+             struct err *err) MUST_USE;
+void exec_result_done(struct exec_result *result);
+/* What a shell would see. */
+int exec_exit_code(const struct exec_result *result);
+/* 126, 127 or 1 for a command that did not start. */
+int exec_refused_code(const struct err *err);
+void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed);
+
+void exec_keep(struct exec_kept *kept, struct str bytes);

@@ -1,0 +1,133 @@
+/* What is said about a command that ran: exit code and JSON. */
+
+#include <errno.h>
+#include <signal.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/exec.h"
+
+enum { KEPT_HALF = EXEC_KEPT_MAX / 2, SIGNALED_BASE = 128, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
+
+void exec_keep(struct exec_kept *kept, struct str bytes)
+{
+    kept->total += (int64_t)bytes.len;
+    size_t room = KEPT_HALF - kept->head.len, first = MIN(room, bytes.len);
+    buf_put(&kept->head, str_slice(bytes, 0, first));
+    buf_put(&kept->tail, str_slice(bytes, first, bytes.len));
+    if (kept->tail.len > 2 * KEPT_HALF)
+        buf_consume(&kept->tail, kept->tail.len - KEPT_HALF);
+}
+
+static void put_stream(struct json_out *json, const char *name, const char *count_name,
+                       struct exec_kept *kept, bool *truncated)
+{
+    AUTO_BUF struct buf text = {0};
+    if (kept->tail.len > KEPT_HALF)
+        buf_consume(&kept->tail, kept->tail.len - KEPT_HALF);
+    buf_put(&text, buf_str(&kept->head));
+    buf_put(&text, buf_str(&kept->tail));
+    *truncated |= (int64_t)text.len < kept->total;
+    json_key(json, name), json_put_str(json, buf_str(&text));
+    json_key(json, count_name), json_put_i64(json, kept->total);
+}
+
+static const char *const reasons[] = {
+    [EXEC_EXITED] = "exit", [EXEC_SIGNALED] = "signal", [EXEC_TIMED_OUT] = "timeout",
+    [EXEC_OOM] = "oom",     [EXEC_GONE] = "gone",
+};
+
+static void put_result(struct json_out *json, const struct exec_result *result)
+{
+    struct exec_result *streams = (struct exec_result *)(uintptr_t)result;
+    bool truncated = false;
+    json_key(json, "exit_code"), json_put_i64(json, exec_exit_code(result));
+    json_key(json, "signal");
+    if (result->exit.signal != 0)
+        json_put_i64(json, result->exit.signal);
+    else
+        json_put_null(json);
+    json_key(json, "reason"), json_put_cstr(json, reasons[result->reason]);
+    put_stream(json, "stdout", "stdout_bytes", &streams->out, &truncated);
+    put_stream(json, "stderr", "stderr_bytes", &streams->err, &truncated);
+    json_key(json, "truncated"), json_put_bool(json, truncated);
+}
+
+static void put_figures(struct json_out *json, const struct exec_result *result)
+{
+    json_key(json, "timing_ms");
+    json_begin_object(json);
+    json_key(json, "create"), json_put_f64(json, (double)result->make_ns / 1e6);
+    json_key(json, "run"), json_put_f64(json, (double)result->exit.wall_ns / 1e6);
+    json_key(json, "total"), json_put_f64(json, (double)result->total_ns / 1e6);
+    json_key(json, "cpu_user"), json_put_f64(json, (double)result->exit.user_us / 1e3);
+    json_key(json, "cpu_system"), json_put_f64(json, (double)result->exit.system_us / 1e3);
+    json_end_object(json);
+    json_key(json, "memory_peak_bytes");
+    if (result->stats.memory_peak >= 0)
+        json_put_i64(json, result->stats.memory_peak);
+    else
+        json_put_i64(json, result->exit.peak_kib * 1024); /* of the command alone */
+    json_key(json, "oom_kills"), json_put_i64(json, MAX(result->stats.oom_kills, (int64_t)0));
+    json_key(json, "unlimited");
+    json_begin_array(json);
+    if (result->memory_unlimited)
+        json_put_cstr(json, "memory");
+    if (result->cpus_unlimited)
+        json_put_cstr(json, "cpus");
+    json_end_array(json);
+}
+
+void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed)
+{
+    struct json_out json = {.buf = out};
+    json_begin_object(&json);
+    if (failed == NULL) {
+        put_result(&json, result);
+        put_figures(&json, result);
+    } else {
+        json_key(&json, "exit_code"), json_put_i64(&json, exec_refused_code(failed));
+        json_key(&json, "reason"), json_put_cstr(&json, "not_started");
+        json_key(&json, "error");
+        json_begin_object(&json);
+        json_key(&json, "code"), json_put_cstr(&json, err_wire_name(failed->code));
+        json_key(&json, "message"), json_put_cstr(&json, failed->msg);
+        json_end_object(&json);
+    }
+    json_end_object(&json);
+    buf_put_char(out, '\n');
+}
+
+int exec_exit_code(const struct exec_result *result)
+{
+    if (result->reason == EXEC_TIMED_OUT)
+        return EXIT_TIMEOUT;
+    if (result->reason == EXEC_GONE)
+        return SIGNALED_BASE + SIGKILL;
+    if (result->exit.signal != 0)
+        return SIGNALED_BASE + result->exit.signal;
+    return result->exit.code;
+}
+
+int exec_refused_code(const struct err *err)
+{
+    switch (err->sys) {
+    case ENOENT:
+    case ENOTDIR:
+        return err->code == ERR_NOT_FOUND ? NOT_FOUND : EXIT_FAILED;
+    case EACCES:
+    case ENOEXEC:
+        return NOT_RUNNABLE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+void exec_result_done(struct exec_result *result)
+{
+    buf_done(&result->out.head);
+    buf_done(&result->out.tail);
+    buf_done(&result->err.head);
+    buf_done(&result->err.tail);
+}

@@ -1,0 +1,359 @@
+/* Runs one command in a fresh jail and stands between it and whoever called. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "cli/exec.h"
+
+enum { GRACE_MS = 2000, CHUNK = 64 << 10 };
+
+/* Bytes on their way from one descriptor to another; a reader that is slow stops the flow. */
+struct flow {
+    int from, to;
+    struct exec_kept *kept; /* instead of `to` */
+    size_t at, len;
+    char bytes[CHUNK];
+    bool ended;
+};
+
+enum { IN, OUT, ERR_, FLOWS };
+
+struct run {
+    struct exec_request *request;
+    struct exec_result *result;
+    struct jail *jail;
+    uint32_t id;
+    int signal_fd;
+    int tty_fd; /* the command's terminal, or -1 */
+    struct flow flows[FLOWS];
+    struct termios saved;
+    bool raw;
+    bool exited, ended;
+    int64_t deadline_ms, kill_ms; /* 0: none */
+    int interrupts;
+};
+
+static void flow_open(struct flow *flow, int from, int to)
+{
+    flow->from = from;
+    flow->to = to;
+    flow->kept = NULL;
+    flow->at = flow->len = 0;
+    flow->ended = from < 0;
+}
+
+static void flow_end(struct flow *flow)
+{
+    flow->ended = true;
+    if (flow->from > 2)
+        fd_close(&flow->from);
+    if (flow->to > 2)
+        fd_close(&flow->to);
+}
+
+static void flow_read(struct flow *flow)
+{
+    ssize_t got = read(flow->from, flow->bytes, CHUNK);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got <= 0) { /* EIO: the last holder of a terminal left */
+        flow_end(flow);
+        return;
+    }
+    if (flow->kept != NULL) {
+        exec_keep(flow->kept, str_n(flow->bytes, (size_t)got));
+        return;
+    }
+    flow->at = 0;
+    flow->len = (size_t)got;
+}
+
+static void flow_write(struct flow *flow)
+{
+    ssize_t wrote = write(flow->to, flow->bytes + flow->at, flow->len - flow->at);
+    if (wrote < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (wrote < 0) { /* nobody reads any more: the command finds out by itself */
+        flow_end(flow);
+        return;
+    }
+    flow->at += (size_t)wrote;
+    if (flow->at == flow->len)
+        flow->at = flow->len = 0;
+}
+
+static bool flow_has_bytes(const struct flow *flow)
+{
+    return flow->len > flow->at;
+}
+
+/* A pipe for each stream: no descriptor of the host's files or terminals goes in. */
+static int open_pipes(struct run *run, int inner[3], struct err *err)
+{
+    int pairs[3][2];
+    for (int i = 0; i < 3; i++)
+        if (pipe2(pairs[i], O_CLOEXEC) < 0)
+            return err_sys(err, errno, "pipe");
+    bool json = run->request->json;
+    flow_open(&run->flows[IN], STDIN_FILENO, pairs[0][1]);
+    flow_open(&run->flows[OUT], pairs[1][0], STDOUT_FILENO);
+    flow_open(&run->flows[ERR_], pairs[2][0], STDERR_FILENO);
+    if (json) {
+        run->flows[OUT].kept = &run->result->out;
+        run->flows[ERR_].kept = &run->result->err;
+    }
+    (void)fcntl(pairs[0][1], F_SETFL, O_NONBLOCK);
+    inner[0] = pairs[0][0];
+    inner[1] = pairs[1][1];
+    inner[2] = pairs[2][1];
+    return 0;
+}
+
+static void copy_size(struct run *run)
+{
+    struct winsize size;
+    if (run->tty_fd >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(run->tty_fd, TIOCSWINSZ, &size);
+}
+
+static void go_raw(struct run *run)
+{
+    if (tcgetattr(STDIN_FILENO, &run->saved) < 0)
+        return;
+    struct termios raw = run->saved;
+    cfmakeraw(&raw);
+    run->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+static void go_back(struct run *run)
+{
+    if (run->raw)
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &run->saved);
+    run->raw = false;
+}
+
+static int start_tty(struct run *run, struct err *err)
+{
+    struct winsize size;
+    if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
+        run->request->command.rows = size.ws_row;
+        run->request->command.cols = size.ws_col;
+    }
+    if (jail_start(run->jail, &run->request->command, NULL, &run->id, &run->tty_fd, err) < 0)
+        return -1;
+    int second = fcntl(run->tty_fd, F_DUPFD_CLOEXEC, 3);
+    flow_open(&run->flows[IN], STDIN_FILENO, second);
+    flow_open(&run->flows[OUT], run->tty_fd, STDOUT_FILENO);
+    if (run->request->json)
+        run->flows[OUT].kept = &run->result->out;
+    go_raw(run);
+    return 0;
+}
+
+static int start_plain(struct run *run, struct err *err)
+{
+    int inner[3] = {-1, -1, -1};
+    if (open_pipes(run, inner, err) < 0)
+        return -1;
+    int done = jail_start(run->jail, &run->request->command, inner, &run->id, NULL, err);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    return done;
+}
+
+static void open_signals(struct run *run)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
+    sigset_t set;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < countof(caught); i++)
+        (void)sigaddset(&set, caught[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A signal for us is a signal for the command. Who insists gets the jail ended. */
+static void on_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    struct err err;
+    while (read(run->signal_fd, &info, sizeof info) == sizeof info) {
+        int sig = (int)info.ssi_signo;
+        if (sig == SIGWINCH) {
+            copy_size(run);
+            continue;
+        }
+        if (++run->interrupts >= 3)
+            sig = SIGKILL;
+        if (jail_signal(run->jail, run->id, sig, &err) < 0 && sig == SIGKILL)
+            run->ended = true;
+    }
+}
+
+static void on_jail(struct run *run)
+{
+    struct err err = {0};
+    struct jail_exit exit;
+    if (jail_wait(run->jail, 0, &exit, &err) < 0) {
+        if (err.code == ERR_TIMEOUT || err.sys == EINTR)
+            return;
+        run->result->reason = EXEC_GONE;
+        run->ended = true;
+        return;
+    }
+    if (exit.id != run->id)
+        return;
+    run->result->exit = exit;
+    if (run->result->reason != EXEC_TIMED_OUT)
+        run->result->reason = exit.signal != 0 ? EXEC_SIGNALED : EXEC_EXITED;
+    run->exited = true;
+}
+
+static void on_time(struct run *run)
+{
+    int64_t now = clock_now_ms();
+    struct err err;
+    if (run->kill_ms != 0 && now >= run->kill_ms) {
+        run->ended = true;
+    } else if (run->kill_ms == 0 && run->deadline_ms != 0 && now >= run->deadline_ms) {
+        run->result->reason = EXEC_TIMED_OUT;
+        run->kill_ms = now + GRACE_MS;
+        if (jail_signal(run->jail, run->id, SIGTERM, &err) < 0)
+            run->ended = true;
+    }
+}
+
+static int wait_ms(const struct run *run)
+{
+    int64_t until = run->kill_ms != 0 ? run->kill_ms : run->deadline_ms;
+    if (until == 0)
+        return -1;
+    return (int)MIN(MAX(until - clock_now_ms(), (int64_t)0), (int64_t)60000);
+}
+
+/* What each flow waits for: room when it holds bytes, else bytes. */
+static void prepare(const struct flow *flow, struct pollfd *wait)
+{
+    bool writes = flow_has_bytes(flow);
+    wait->fd = flow->ended ? -1 : writes ? flow->to : flow->from;
+    wait->events = writes ? POLLOUT : POLLIN;
+    wait->revents = 0;
+}
+
+static void advance(struct run *run)
+{
+    struct pollfd waits[FLOWS + 2];
+    for (int i = 0; i < FLOWS; i++)
+        prepare(&run->flows[i], &waits[i]);
+    waits[FLOWS] = (struct pollfd){.fd = run->signal_fd, .events = POLLIN};
+    waits[FLOWS + 1] =
+        (struct pollfd){.fd = run->exited ? -1 : jail_fd(run->jail), .events = POLLIN};
+    if (poll(waits, countof(waits), wait_ms(run)) < 0)
+        return;
+    for (int i = 0; i < FLOWS; i++) {
+        if (waits[i].revents == 0)
+            continue;
+        if (flow_has_bytes(&run->flows[i]))
+            flow_write(&run->flows[i]);
+        else
+            flow_read(&run->flows[i]);
+    }
+    if (waits[FLOWS].revents != 0)
+        on_signals(run);
+    if (waits[FLOWS + 1].revents != 0)
+        on_jail(run);
+    on_time(run);
+}
+
+/* Everything in the jail is dead: what it wrote is in the pipes, and they end. */
+static void drain(struct run *run)
+{
+    run->flows[IN].ended = true;
+    for (int i = OUT; i < FLOWS; i++)
+        while (!run->flows[i].ended) {
+            if (flow_has_bytes(&run->flows[i]))
+                flow_write(&run->flows[i]);
+            else
+                flow_read(&run->flows[i]);
+        }
+}
+
+static void judge(struct exec_result *result)
+{
+    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL ||
+                  result->reason == EXEC_GONE;
+    if (result->stats.oom_kills > 0 && killed && result->reason != EXEC_TIMED_OUT)
+        result->reason = EXEC_OOM;
+}
+
+static int run_command(struct run *run, struct err *err)
+{
+    struct exec_request *request = run->request;
+    if (request->timeout_ms > 0)
+        run->deadline_ms = clock_now_ms() + request->timeout_ms;
+    open_signals(run);
+    if ((request->command.tty ? start_tty(run, err) : start_plain(run, err)) < 0)
+        return -1;
+    while (!run->exited && !run->ended)
+        advance(run);
+    struct err ended = {0};
+    if (jail_end(run->jail, &run->result->stats, &ended) < 0)
+        run->result->stats = (struct jail_stats){-1, -1, -1, -1};
+    drain(run);
+    judge(run->result);
+    return 0;
+}
+
+/* Nothing is weakened silently: what was asked for by name is insisted on, what was not is said. */
+static void relax(struct exec_request *request, const struct jail_host *host,
+                  struct exec_result *result)
+{
+    if (host->no_memory[0] != '\0' && !request->memory_given) {
+        request->plan.limits.memory_bytes = JAIL_UNLIMITED;
+        result->memory_unlimited = true;
+    }
+    if (host->no_cpu[0] != '\0' && !request->cpus_given) {
+        request->plan.limits.cpu_milli = JAIL_UNLIMITED;
+        result->cpus_unlimited = true;
+    }
+    if ((result->memory_unlimited || result->cpus_unlimited) && !request->json)
+        (void)fprintf(stderr, "sandglass: warning: no limit on memory or cpu here (%s)\n",
+                      result->memory_unlimited ? host->no_memory : host->no_cpu);
+}
+
+int exec_run(struct exec_request *request, struct exec_result *ret_result, struct err *err)
+{
+    int64_t begin = clock_now_ns();
+    AUTO_WARDEN struct warden_link *warden = NULL;
+    if (warden_start(&warden, err) < 0)
+        return -1;
+    relax(request, warden_host(warden), ret_result);
+    AUTO_JAIL struct jail *jail = NULL;
+    if (jail_make(warden, &request->plan, &jail, err) < 0)
+        return -1;
+    ret_result->make_ns = clock_now_ns() - begin;
+    static struct run run; /* its buffers are big, and a process runs one command */
+    run.request = request;
+    run.result = ret_result;
+    run.jail = jail;
+    run.signal_fd = run.tty_fd = -1;
+    for (int i = 0; i < FLOWS; i++)
+        flow_open(&run.flows[i], -1, -1);
+    int done = run_command(&run, err);
+    go_back(&run);
+    for (int i = 0; i < FLOWS; i++)
+        flow_end(&run.flows[i]);
+    fd_close(&run.signal_fd);
+    ret_result->total_ns = clock_now_ns() - begin;
+    return done;
+}

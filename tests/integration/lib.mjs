@@ -1,0 +1,73 @@
+// Starts the real program on a directory and a port of its own, as a user would, and speaks to it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const BIN = process.env.SANDGLASS_BIN;
+if (!BIN) throw new Error('set SANDGLASS_BIN to the sandglass program');
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// A directory that goes away with the test.
+export function tempDir(t) {
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+// Runs to the end; gives { code, signal, stdout, stderr }.
+export async function run(args, options = {}) {
+  const child = spawn(BIN, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
+  let stdout = '', stderr = '';
+  child.stdout.on('data', (data) => (stdout += data));
+  child.stderr.on('data', (data) => (stderr += data));
+  const [code, signal] = await once(child, 'close');
+  return { code, signal, stdout, stderr };
+}
+
+// Starts `sandglass serve` and waits for its ready lines. `files` limits the descriptors it may open.
+export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args = [],
+  files = 0 } = {}) {
+  const child = spawn('/bin/sh', ['-c', `${files ? `ulimit -n ${files};` : ''} exec "$0" "$@"`, BIN, 'serve',
+    '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const server = { child, dir, stdout: '', stderr: '' };
+  child.stderr.on('data', (data) => (server.stderr += data));
+  server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
+  t.after(() => { child.kill('SIGKILL'); return server.exit; });
+  while (!server.stdout.includes('Try: ')) {
+    const more = await Promise.race([once(child.stdout, 'data'), server.exit]);
+    if (!Array.isArray(more)) throw new Error(`serve ended: ${server.stderr}`);
+    server.stdout += more[0];
+  }
+  server.address = /is ready at (\S+)/.exec(server.stdout)[1];
+  server.port = Number(/:(\d+)$/.exec(server.address)?.[1] ?? 0);
+  server.url = `http://127.0.0.1:${server.port}`;
+  server.token = readFileSync(join(dir, 'token'), 'utf8').trim();
+  server.get = (path, options = {}) => fetch(server.url + path, {
+    ...options, headers: { authorization: `Bearer ${server.token}`, ...options.headers } });
+  server.figure = async (line) => {
+    const text = await (await server.get('/metrics')).text();
+    const found = text.split('\n').find((each) => each.startsWith(line + ' '));
+    return found === undefined ? 0 : Number(found.slice(line.length + 1));
+  };
+  return server;
+}
+
+// A raw connection that collects what it is sent.
+export async function connect(server, options = {}) {
+  const socket = net.connect({ port: server.port, host: '127.0.0.1', ...options });
+  const raw = { socket, text: '', closed: false };
+  socket.on('data', (data) => (raw.text += data.toString('latin1')));
+  socket.on('error', () => {});
+  raw.end = new Promise((done) => socket.on('close', () => { raw.closed = true; done(); }));
+  await Promise.race([once(socket, 'connect'), raw.end]);
+  return raw;
+}
+
+// Polls until it holds; the test's own time limit is the only clock.
+export async function until(check) {
+  while (!(await check())) await sleep(20);
+}
