@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
+#include "jail/overlay.h"
 
 int mounts_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
 {
@@ -242,7 +243,7 @@ static int open_parents(const struct mount_set *set, struct err *err)
 
 static int add_volumes(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    bool overlay = plan->overlay || set->layer_count > 0;
+    bool overlay = plan->overlay || set->layer_count > 0 || set->upper_fd >= 0;
     if (!overlay && open_parents(set, err) < 0)
         return -1;
     for (size_t i = 0; i < set->count; i++) {
@@ -254,18 +255,19 @@ static int add_volumes(const struct mount_set *set, const struct jail_plan *plan
 }
 
 /* Parts of the template that are mounts of their own and must be shown in an overlay root too. */
-static const char *const template_parts[] = {"usr",           "bin",   "sbin",   "lib",
+const char *const mounts_template_parts[] = {"usr",           "bin",   "sbin",   "lib",
                                              "lib32",         "lib64", "libx32", "etc/alternatives",
-                                             "etc/ssl/certs", "dev",   "proc"};
+                                             "etc/ssl/certs", "dev",   "proc",   NULL};
 
 static int carry_over(bool has_base, struct err *err)
 {
-    for (size_t i = 0; i < countof(template_parts); i++) {
+    for (size_t i = 0; mounts_template_parts[i] != NULL; i++) {
+        const char *part = mounts_template_parts[i];
         char src[64], dst[64];
         struct stat st;
-        bool own = strcmp(template_parts[i], "dev") == 0 || strcmp(template_parts[i], "proc") == 0;
-        (void)snprintf(src, sizeof src, "/%s", template_parts[i]);
-        (void)snprintf(dst, sizeof dst, "/.root/%s", template_parts[i]);
+        bool own = strcmp(part, "dev") == 0 || strcmp(part, "proc") == 0;
+        (void)snprintf(src, sizeof src, "/%s", part);
+        (void)snprintf(dst, sizeof dst, "/.root" JAIL_ANCHOR_ROOT "/%s", part);
         if ((has_base && !own) || lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
         AUTO_CLOSE int tree =
@@ -294,23 +296,38 @@ static int attach_upper(const struct mount_set *set, const struct jail_plan *pla
     return 0;
 }
 
-/* Highest first, as overlayfs wants them, and named from /.extra: the kernel takes 255 bytes.
- * Without a base the template itself is the lowest. */
-static int lower_option(const struct mount_set *set, const struct jail_plan *plan, char *out,
-                        size_t size, struct err *err)
+/* Highest first, as overlayfs wants them. Without a base the template's is the lowest. */
+static int mount_layers(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
-    size_t len = (size_t)snprintf(out, size, "lowerdir=");
-    if (SYS(chdir("/.extra")) < 0)
-        return err_sys(err, errno, "enter the layers");
+    char paths[JAIL_LAYERS_MAX + 1][32];
+    const char *lower[JAIL_LAYERS_MAX + 2];
+    struct overlay overlay = {.lower = lower, .upper = "/.rw"};
     for (size_t i = set->layer_count; i-- > 0;) {
-        char path[32];
-        (void)snprintf(path, sizeof path, "/.extra/%zu", i);
-        if (mount_at(set->layer_fds[i], path, true, err) < 0)
+        (void)snprintf(paths[i], sizeof paths[i], "/.extra/%zu", i);
+        if (mount_at(set->layer_fds[i], paths[i], true, err) < 0)
             return -1;
-        len += (size_t)snprintf(out + len, size - len, "%zu%s", i, i > 0 ? ":" : "");
+        lower[overlay.lower_count++] = paths[i];
     }
     if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s../.base", set->layer_count > 0 ? ":" : "");
+        lower[overlay.lower_count++] = "/.base";
+    return overlay_mount(&overlay, "/.root" JAIL_ANCHOR_ROOT, err);
+}
+
+/* The overlay does not become the root of the namespace itself: it stands in an empty tree that
+ * stays when the overlay is exchanged (relayer.c). Rules of the second fence are tied to that tree,
+ * because those tied to an overlay would not hold for its successor. */
+static int add_anchor(struct err *err)
+{
+    static const char *const options[] = {"mode=0755", "size=4k", "nr_inodes=8", NULL};
+    if (new_fs_at("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "/.root", err) < 0)
+        return -1;
+    if (SYS(mkdir("/.root" JAIL_ANCHOR_ROOT, 0755)) < 0 ||
+        SYS(mkdir("/.root" JAIL_ANCHOR_SPARE, 0755)) < 0)
+        return err_sys(err, errno, "make the anchor");
+    AUTO_CLOSE int fd = SYS(open("/.root", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
+    if (fd < 0 || k_mount_setattr(fd, AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, errno, "make the anchor read-only");
     return 0;
 }
 
@@ -331,15 +348,11 @@ static int own_places(const struct jail_plan *plan, struct err *err)
     return 0;
 }
 
-static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
+                         struct err *err)
 {
-    char lower[256];
-    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 ||
-        lower_option(set, plan, lower, sizeof lower, err) < 0)
-        return -1;
-    const char *options[] = {lower, "upperdir=/.rw/upper", "workdir=/.rw/work", "userxattr", NULL};
-    if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "/.root", err) < 0 ||
-        carry_over(plan->base != NULL, err) < 0)
+    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 || add_anchor(err) < 0 ||
+        mount_layers(set, plan, err) < 0 || carry_over(plan->base != NULL, err) < 0)
         return -1;
     if (SYS(chdir("/.root")) < 0)
         return err_sys(err, errno, "enter the overlay");
@@ -347,6 +360,10 @@ static int enter_overlay(const struct mount_set *set, const struct jail_plan *pl
         return err_sys(err, errno, "pivot_root");
     if (SYS(umount2(".", MNT_DETACH)) < 0)
         return err_sys(err, errno, "leave the template");
+    AUTO_CLOSE int anchor = SYS(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (anchor < 0 || SYS(chroot(JAIL_ANCHOR_ROOT)) < 0 || SYS(chdir("/")) < 0)
+        return err_sys(err, errno, "enter the overlay");
+    *ret_anchor = fd_take(&anchor);
     return 0;
 }
 
@@ -371,11 +388,12 @@ static int make_overlay_places(const struct jail_plan *plan, struct err *err)
     return 0;
 }
 
-int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
+                 struct err *err)
 {
     bool overlay = plan->overlay || set->layer_count > 0 || set->upper_fd >= 0;
     if (overlay) {
-        if (enter_overlay(set, plan, err) < 0 || make_overlay_places(plan, err) < 0)
+        if (enter_overlay(set, plan, ret_anchor, err) < 0 || make_overlay_places(plan, err) < 0)
             return -1;
     } else if (add_writable_places(plan, err) < 0) {
         return -1;
