@@ -14,55 +14,11 @@
 #include "base/tree.h"
 #include "jail/ids.h"
 #include "jail/layers_internal.h"
+#include "jail/overlay.h"
 
 /* What tenants write belongs on disk to nobody: were it root's, a file with the set-id bit would be
  * a weapon for whoever can reach it. The jail's mounts map it to the jail's own id. */
 enum { LAYERS_OWNER = IDS_FIRST - 1 };
-
-static int open_part(const char *home, const char *name, struct err *err)
-{
-    char path[JAIL_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", home, name);
-    if (fd_make_dirs(path, 0700, err) < 0)
-        return -1;
-    return layer_open_dir(AT_FDCWD, path, err);
-}
-
-int layers_open(const char *home, struct layers **ret_layers, struct err *err)
-{
-    if (jail_path_check(home, "data directory", err) < 0)
-        return -1;
-    AUTO_LAYERS struct layers *layers = mem_alloc(sizeof *layers);
-    *layers = (struct layers){.home = mem_dup_cstr(home),
-                              .sandboxes_fd = -1,
-                              .snapshots_fd = -1,
-                              .trash_fd = -1,
-                              .cache_fd = -1};
-    layers->owner = geteuid() == 0 ? LAYERS_OWNER : geteuid();
-    layers->sandboxes_fd = open_part(home, "sandboxes", err);
-    layers->snapshots_fd = open_part(home, "snapshots", err);
-    layers->trash_fd = open_part(home, "trash", err);
-    layers->cache_fd = open_part(home, "cache", err);
-    if (layers->sandboxes_fd < 0 || layers->snapshots_fd < 0 || layers->trash_fd < 0 ||
-        layers->cache_fd < 0)
-        return err_wrap(err, "data directory");
-    *ret_layers = layers;
-    layers = NULL;
-    return 0;
-}
-
-struct layers *layers_free(struct layers *layers)
-{
-    if (layers == NULL)
-        return NULL;
-    fd_close(&layers->sandboxes_fd);
-    fd_close(&layers->snapshots_fd);
-    fd_close(&layers->trash_fd);
-    fd_close(&layers->cache_fd);
-    free(layers->home);
-    free(layers);
-    return NULL;
-}
 
 static int make_dir(int dir_fd, const char *name, mode_t mode, struct err *err)
 {
@@ -105,12 +61,29 @@ static int discard_layer(int layers_fd, const char *name, struct err *err)
     return tree_discard(layers_fd, name, trash, err);
 }
 
-/* An empty layer, complete under a name that means nothing, then in its place with one rename. */
-static int add_layer(const struct layers *layers, int layers_fd, const struct layer *layer,
-                     struct err *err)
+/* What stands beside `layers` tells, also across a mount. */
+static bool is_limited(int layers_fd)
 {
-    char name[LAYER_NAME_SIZE];
-    layer_format(layer, name);
+    return faccessat(layers_fd, "../quota", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int add_ballast(const struct layers *layers, int layer_fd, struct err *err)
+{
+    if (overlay_add_ballast(layer_fd, err) < 0)
+        return -1;
+    for (int i = 0; i < OVERLAY_BALLAST; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "ballast%d", i);
+        if (give_away(layers, layer_fd, name, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int layers_make_spare(const struct layers *layers, int layers_fd, struct err *err)
+{
+    if (faccessat(layers_fd, ".spare", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
     if (SYS(mkdirat(layers_fd, ".new", 0755)) < 0) {
         if (errno != EEXIST)
             return err_sys(err, errno, "make a layer");
@@ -120,13 +93,46 @@ static int add_layer(const struct layers *layers, int layers_fd, const struct la
     AUTO_CLOSE int fd = layer_open_dir(layers_fd, ".new", err);
     if (fd < 0 || give_away(layers, layers_fd, ".new", err) < 0 ||
         make_tenant_dir(layers, fd, "upper", err) < 0 ||
-        make_tenant_dir(layers, fd, "work", err) < 0)
+        make_tenant_dir(layers, fd, "work", err) < 0 ||
+        (is_limited(layers_fd) && add_ballast(layers, fd, err) < 0))
         return -1;
     CRASH_POINT("layer.made");
-    if (SYS(renameat2(layers_fd, ".new", layers_fd, name, RENAME_NOREPLACE)) < 0)
-        return err_sys(err, errno, "put the layer '%s' in its place", name);
-    CRASH_POINT("layer.placed");
+    if (SYS(renameat2(layers_fd, ".new", layers_fd, ".spare", RENAME_NOREPLACE)) < 0)
+        return err_sys(err, errno, "keep a spare layer");
     return 0;
+}
+
+/* A full sandbox may own space in its trash. */
+static int make_spare_or_room(const struct layers *layers, int layers_fd, struct err *err)
+{
+    if (layers_make_spare(layers, layers_fd, err) == 0)
+        return 0;
+    if (err->sys != ENOSPC && err->sys != EDQUOT)
+        return -1;
+    AUTO_CLOSE int trash = open_trash(layers_fd, err);
+    if (trash < 0 || tree_reclaim(trash, err) < 0)
+        return -1;
+    return layers_make_spare(layers, layers_fd, err);
+}
+
+/* An empty layer, made ahead: a directory costs a read of the disk, and a sandbox that has used all
+ * its space must still be able to roll back. In its place with one rename. */
+static int add_layer(const struct layers *layers, int layers_fd, const struct layer *layer,
+                     struct err *err)
+{
+    char name[LAYER_NAME_SIZE];
+    layer_format(layer, name);
+    for (int tries = 0; tries < 2; tries++) {
+        if (SYS(renameat2(layers_fd, ".spare", layers_fd, name, RENAME_NOREPLACE)) == 0) {
+            CRASH_POINT("layer.placed");
+            return 0;
+        }
+        if (errno != ENOENT || tries > 0)
+            break;
+        if (make_spare_or_room(layers, layers_fd, err) < 0)
+            return -1;
+    }
+    return err_sys(err, errno, "put the layer '%s' in its place", name);
 }
 
 static int add_snapshots(const struct layers *layers, int box_fd, const char *const *snapshots,
@@ -154,24 +160,29 @@ static int add_snapshots(const struct layers *layers, int box_fd, const char *co
     return 0;
 }
 
-static int fill_box(struct layers *layers, int box_fd, const char *const *snapshots,
-                    const struct layer *first, const struct quota_limit *limit, struct err *err)
+/* Everything of a sandbox but its first layer and its name. */
+static int fill_box(struct layers *layers, int box_fd, const struct quota_limit *limit,
+                    struct err *err)
 {
-    if (make_dir(box_fd, "lower", 0700, err) < 0 || make_dir(box_fd, "users", 0700, err) < 0 ||
-        make_dir(box_fd, "layers", 0700, err) < 0 ||
-        add_snapshots(layers, box_fd, snapshots, err) < 0)
-        return -1;
     enum quota_method method;
+    if (make_dir(box_fd, "lower", 0700, err) < 0 || make_dir(box_fd, "users", 0700, err) < 0 ||
+        make_dir(box_fd, "layers", 0700, err) < 0)
+        return -1;
     if (limit != NULL && quota_attach(box_fd, "layers", layers->cache_fd, limit, &method, err) < 0)
         return -1;
     AUTO_CLOSE int layers_fd = layer_open_dir(box_fd, "layers", err);
-    if (layers_fd < 0)
+    if (layers_fd < 0 || make_dir(layers_fd, ".trash", 0700, err) < 0)
         return -1;
-    return add_layer(layers, layers_fd, first, err);
+    return layers_make_spare(layers, layers_fd, err);
 }
 
-static int place_box(struct layers *layers, const char *temp, const char *id, struct err *err)
+static int place_box(struct layers *layers, int box_fd, const char *temp, const char *id,
+                     const char *const *snapshots, const struct layer *first, struct err *err)
 {
+    AUTO_CLOSE int layers_fd = layer_open_dir(box_fd, "layers", err);
+    if (layers_fd < 0 || add_snapshots(layers, box_fd, snapshots, err) < 0 ||
+        add_layer(layers, layers_fd, first, err) < 0)
+        return -1;
     CRASH_POINT("sandbox.made");
     if (SYS(renameat2(layers->sandboxes_fd, temp, layers->sandboxes_fd, id, RENAME_NOREPLACE)) <
         0) {
@@ -183,6 +194,27 @@ static int place_box(struct layers *layers, const char *temp, const char *id, st
     return 0;
 }
 
+/* A directory under a name that means nothing, filled; from the stock when nothing is to be
+ * mounted in it. Gives its descriptor. */
+static int new_box(struct layers *layers, const char *temp, const struct quota_limit *limit,
+                   struct err *err)
+{
+    if (faccessat(layers->sandboxes_fd, temp, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+        layers_remove_box(layers, temp, err) < 0)
+        return -1;
+    while (limit == NULL && layers->stock.len > 0) {
+        struct stock_name name = vec_pop(&layers->stock);
+        if (SYS(renameat(layers->stock_fd, name.text, layers->sandboxes_fd, temp)) == 0)
+            return layer_open_dir(layers->sandboxes_fd, temp, err);
+    }
+    if (make_dir(layers->sandboxes_fd, temp, 0700, err) < 0)
+        return -1;
+    AUTO_CLOSE int box_fd = layer_open_dir(layers->sandboxes_fd, temp, err);
+    if (box_fd < 0 || fill_box(layers, box_fd, limit, err) < 0)
+        return -1;
+    return fd_take(&box_fd);
+}
+
 static int make_box(struct layers *layers, const char *id, const char *const *snapshots,
                     const struct layer *first, const struct quota_limit *limit, struct err *err)
 {
@@ -190,19 +222,43 @@ static int make_box(struct layers *layers, const char *id, const char *const *sn
     if (!id_is_valid(str_of(id)))
         return err_set(err, ERR_INVALID, "'%.70s' is no sandbox id", id);
     (void)snprintf(temp, sizeof temp, ".new-%s", id);
-    if (SYS(mkdirat(layers->sandboxes_fd, temp, 0700)) < 0) {
-        if (errno != EEXIST)
-            return err_sys(err, errno, "make sandbox '%s'", id);
-        if (layers_remove_box(layers, temp, err) < 0 ||
-            make_dir(layers->sandboxes_fd, temp, 0700, err) < 0)
-            return -1;
-    }
-    AUTO_CLOSE int box_fd = layer_open_dir(layers->sandboxes_fd, temp, err);
-    if (box_fd >= 0 && fill_box(layers, box_fd, snapshots, first, limit, err) == 0 &&
-        place_box(layers, temp, id, err) == 0)
+    AUTO_CLOSE int box_fd = new_box(layers, temp, limit, err);
+    if (box_fd >= 0 && place_box(layers, box_fd, temp, id, snapshots, first, err) == 0)
         return 0;
+    fd_close(&box_fd);
     (void)layers_remove_box(layers, temp, &(struct err){0});
     return err_wrap(err, "make sandbox '%s'", id);
+}
+
+static int note_stock(void *ctx, const char *name, struct err *err)
+{
+    struct layers *layers = ctx;
+    (void)err;
+    if (strlen(name) < sizeof(struct stock_name) && name[0] != '.')
+        (void)snprintf(vec_push(&layers->stock)->text, sizeof(struct stock_name), "%s", name);
+    return 0;
+}
+
+int layers_stock(struct layers *layers, size_t count, struct err *err)
+{
+    AUTO_CLOSE int mark =
+        SYS(openat(layers->stock_fd, ".mark", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (mark < 0)
+        return err_sys(err, errno, "make a mark");
+    while (layers->stock.len < count) {
+        char name[ID_SIZE], temp[ID_SIZE + 8];
+        id_new(name);
+        (void)snprintf(temp, sizeof temp, ".new-%s", name);
+        if (make_dir(layers->stock_fd, temp, 0700, err) < 0)
+            return -1;
+        AUTO_CLOSE int box_fd = layer_open_dir(layers->stock_fd, temp, err);
+        if (box_fd < 0 || fill_box(layers, box_fd, NULL, err) < 0)
+            return -1;
+        if (SYS(renameat(layers->stock_fd, temp, layers->stock_fd, name)) < 0)
+            return err_sys(err, errno, "stock a sandbox");
+        (void)note_stock(layers, name, err);
+    }
+    return 0;
 }
 
 int layers_create(struct layers *layers, const char *id, const char *const *snapshots,
@@ -241,6 +297,10 @@ int layers_checkpoint(struct layers *layers, const char *id, uint32_t *ret_numbe
     struct layer next = {.number = top->number + 1, .parent = top->number};
     if (add_layer(layers, box.layers_fd, &next, err) < 0)
         return err_wrap(err, "checkpoint '%s'", id);
+    /* Before the tenant can use up what it needs. Without it the next one has to find room. */
+    struct err later;
+    if (is_limited(box.layers_fd) && layers_make_spare(layers, box.layers_fd, &later) < 0)
+        (void)unlinkat(box.layers_fd, ".new", AT_REMOVEDIR);
     *ret_number = top->number;
     return 0;
 }
@@ -322,14 +382,18 @@ int layers_drop_top(struct layers *layers, const char *id, struct err *err)
 
 /* The mark stands before the fork does: a crash in between leaves a mark too many, never one too
  * few. */
-static int mark_user(struct layer_box *box, uint32_t number, const char *new_id, struct err *err)
+static int mark_user(const struct layers *layers, struct layer_box *box, uint32_t number,
+                     const char *new_id, struct err *err)
 {
     char name[LAYER_NAME_SIZE];
     (void)snprintf(name, sizeof name, "users/%u.%s", number, new_id);
-    AUTO_CLOSE int fd =
-        SYS(openat(box->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (fd < 0)
-        return err_sys(err, errno, "mark a layer as used");
+    /* One empty file with many names: a new one would cost a read of the disk. */
+    if (SYS(linkat(layers->stock_fd, ".mark", box->fd, name, 0)) < 0 && errno != EEXIST) {
+        AUTO_CLOSE int fd =
+            SYS(openat(box->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (fd < 0)
+            return err_sys(err, errno, "mark a layer as used");
+    }
     CRASH_POINT("fork.marked");
     return 0;
 }
@@ -381,7 +445,7 @@ int layers_fork(struct layers *layers, const char *id, uint32_t number, const ch
         return err_set(err, ERR_CONFLICT, "there is a sandbox '%s' already", new_id);
     struct layer first = {.number = 1, .parent = number};
     (void)snprintf(first.parent_id, sizeof first.parent_id, "%s", id);
-    if (mark_user(&box, number, new_id, err) < 0)
+    if (mark_user(layers, &box, number, new_id, err) < 0)
         return -1;
     if (make_box(layers, new_id, names.list, &first, limit, err) == 0)
         return 0;
@@ -406,6 +470,9 @@ static int renew_work(struct layers *layers, const char *top_path, struct err *e
     AUTO_CLOSE int layers_fd = layer_open_dir(fd, "..", err);
     AUTO_CLOSE int trash = layers_fd < 0 ? -1 : open_trash(layers_fd, err);
     if (trash < 0 || tree_discard(fd, "work", trash, err) < 0)
+        return -1;
+    /* A full one needs back what the old one had. */
+    if (is_limited(layers_fd) && tree_reclaim(trash, err) < 0)
         return -1;
     return make_tenant_dir(layers, fd, "work", err);
 }
@@ -449,4 +516,54 @@ int layers_list(struct layers *layers, const char *id, uint32_t numbers[LAYERS_D
     for (size_t i = 0; i < count; i++)
         numbers[i] = found[count - 1 - i];
     return (int)count;
+}
+
+static int open_part(const char *home, const char *name, struct err *err)
+{
+    char path[JAIL_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", home, name);
+    if (fd_make_dirs(path, 0700, err) < 0)
+        return -1;
+    return layer_open_dir(AT_FDCWD, path, err);
+}
+
+int layers_open(const char *home, struct layers **ret_layers, struct err *err)
+{
+    if (jail_path_check(home, "data directory", err) < 0)
+        return -1;
+    AUTO_LAYERS struct layers *layers = mem_alloc(sizeof *layers);
+    *layers = (struct layers){.home = mem_dup_cstr(home),
+                              .sandboxes_fd = -1,
+                              .snapshots_fd = -1,
+                              .trash_fd = -1,
+                              .cache_fd = -1,
+                              .stock_fd = -1};
+    layers->owner = geteuid() == 0 ? LAYERS_OWNER : geteuid();
+    layers->sandboxes_fd = open_part(home, "sandboxes", err);
+    layers->snapshots_fd = open_part(home, "snapshots", err);
+    layers->trash_fd = open_part(home, "trash", err);
+    layers->cache_fd = open_part(home, "cache", err);
+    layers->stock_fd = open_part(home, "stock", err);
+    if (layers->sandboxes_fd < 0 || layers->snapshots_fd < 0 || layers->trash_fd < 0 ||
+        layers->cache_fd < 0 || layers->stock_fd < 0 ||
+        layer_each(layers->stock_fd, note_stock, layers, err) < 0)
+        return err_wrap(err, "data directory");
+    *ret_layers = layers;
+    layers = NULL;
+    return 0;
+}
+
+struct layers *layers_free(struct layers *layers)
+{
+    if (layers == NULL)
+        return NULL;
+    fd_close(&layers->sandboxes_fd);
+    fd_close(&layers->snapshots_fd);
+    fd_close(&layers->trash_fd);
+    fd_close(&layers->cache_fd);
+    fd_close(&layers->stock_fd);
+    vec_done(&layers->stock);
+    free(layers->home);
+    free(layers);
+    return NULL;
 }

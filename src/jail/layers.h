@@ -6,6 +6,7 @@
  *
  *     ID/layers/N-PARENT/upper   one layer's files; N counts up, the highest takes the writes
  *     ID/layers/N-PARENT/work    overlayfs's own
+ *     ID/layers/.spare, .trash   the next layer, made ahead; what was dropped
  *     ID/lower/NNN               link that names a snapshot below the first layer, lowest first
  *     ID/users/N.OTHER           OTHER was forked from layer N: the layer must stay
  *     ID/quota, ID/disk.img      how its size is limited (jail/quota.h)
@@ -72,7 +73,11 @@ int layers_list(struct layers *layers, const char *id, uint32_t numbers[LAYERS_D
 
 /* Makes a sandbox, everything written to it so far included, safe against a power cut. */
 int layers_sync(struct layers *layers, const char *id, struct err *err) MUST_USE;
-/* Frees what was dropped; may take long. With NULL: of all. */
+/* Keeps `count` sandboxes made ahead, for layers_create and layers_fork without a limit: a new
+ * directory costs a read of the disk. Call when there is time. */
+int layers_stock(struct layers *layers, size_t count, struct err *err) MUST_USE;
+/* Frees what was dropped and makes the spare layer that the next checkpoint takes; may take long.
+ * With NULL: of all. */
 int layers_reclaim(struct layers *layers, const char *id, struct err *err) MUST_USE;
 /* After a start: finishes or undoes what a crash interrupted and brings limits back that a reboot
  * took. Nothing may be running. A second run changes nothing. */

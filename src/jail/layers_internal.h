@@ -11,12 +11,18 @@ enum {
     LAYER_PATH_SIZE = 192, /* "ID/layers/NAME" */
 };
 
+struct stock_name {
+    char text[32];
+};
+
 struct layers {
     char *home;
     int sandboxes_fd;
     int snapshots_fd;
     int trash_fd;
-    int cache_fd;   /* templates of quota images */
+    int cache_fd; /* templates of quota images */
+    int stock_fd; /* sandboxes made ahead, without a name */
+    VEC(struct stock_name) stock;
     uint32_t owner; /* of what tenants write */
 };
 
@@ -68,6 +74,9 @@ int layer_open_dir(int dir_fd, const char *name, struct err *err) MUST_USE;
 /* Calls `each` for every entry but dots; stops at the first failure. */
 int layer_each(int dir_fd, int (*each)(void *ctx, const char *name, struct err *err), void *ctx,
                struct err *err) MUST_USE;
+
+/* Makes the layer that the next checkpoint or rollback takes, unless it is there. */
+int layers_make_spare(const struct layers *layers, int layers_fd, struct err *err) MUST_USE;
 
 /* Moves layers that neither the stack nor a fork needs to the trash. */
 void layers_prune(struct layer_box *box);

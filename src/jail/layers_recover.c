@@ -173,9 +173,12 @@ static int reclaim_one(struct layers *layers, const char *id, struct err *err)
     if (layer_box_open(layers, id, true, &box, err) < 0)
         return -1;
     AUTO_CLOSE int trash = layer_open_dir(box.layers_fd, ".trash", err);
-    if (trash < 0)
-        return err->sys == ENOENT ? 0 : -1;
-    return tree_reclaim(trash, err);
+    if (trash < 0 && err->sys != ENOENT)
+        return -1;
+    if (trash >= 0 && tree_reclaim(trash, err) < 0)
+        return -1;
+    return faccessat(box.fd, "gone", F_OK, 0) == 0 ? 0
+                                                   : layers_make_spare(layers, box.layers_fd, err);
 }
 
 static int reclaim_if_box(void *ctx, const char *name, struct err *err)
@@ -252,9 +255,19 @@ static int recover_entry(void *ctx, const char *name, struct err *err)
     return 0;
 }
 
+/* Half-made stock. */
+static int recover_stock(void *ctx, const char *name, struct err *err)
+{
+    struct layers *layers = ctx;
+    return str_starts(str_of(name), STR(".new-"))
+               ? tree_discard(layers->stock_fd, name, layers->trash_fd, err)
+               : 0;
+}
+
 int layers_recover(struct layers *layers, struct err *err)
 {
-    if (layer_each(layers->sandboxes_fd, recover_entry, layers, err) < 0)
+    if (layer_each(layers->stock_fd, recover_stock, layers, err) < 0 ||
+        layer_each(layers->sandboxes_fd, recover_entry, layers, err) < 0)
         return err_wrap(err, "recover");
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -275,7 +276,8 @@ static int carry_over(bool has_base, struct err *err)
         if (tree < 0)
             return err_sys(err, errno, "open '%s'", src);
         if (lstat(dst, &st) < 0 && mkdir(dst, 0755) < 0)
-            return err_sys(err, errno, "make '%s'", dst);
+            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be made: %s", part,
+                           strerror(errno));
         if (mount_at(tree, dst, true, err) < 0)
             return -1;
     }
@@ -331,27 +333,60 @@ static int add_anchor(struct err *err)
     return 0;
 }
 
-/* Directories of the template belong to nobody in here; those that tenants write to must be in the
- * writable layer, as theirs. */
-static int own_places(const struct jail_plan *plan, struct err *err)
+/* Whether a lower layer shows a directory there. */
+static bool is_below(const struct mount_set *set, const char *name)
 {
-    static const char *const dirs[] = {"/.rw/upper/workspace", "/.rw/upper/home",
-                                       "/.rw/upper/home/sandbox"};
-    for (size_t i = 0; i < countof(dirs) && plan->base == NULL; i++) {
+    struct stat st;
+    for (size_t i = set->layer_count; i-- > 0;)
+        if (fstatat(set->layer_fds[i], name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return S_ISDIR(st.st_mode);
+    return false;
+}
+
+/* A directory that was deleted comes back empty: what lies below it stays deleted. */
+static int undelete(int upper_fd, const char *name, struct err *err)
+{
+    if (SYS(unlinkat(upper_fd, name, 0)) < 0 || SYS(mkdirat(upper_fd, name, 0755)) < 0)
+        return err_sys(err, errno, "make '/%s'", name);
+    AUTO_CLOSE int fd =
+        SYS(openat(upper_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd < 0 || SYS(fsetxattr(fd, "user.overlay.opaque", "y", 1, 0)) < 0)
+        return err_sys(err, errno, "make '/%s'", name);
+    return 0;
+}
+
+int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err)
+{
+    static const char *const dirs[] = {"workspace", "home", "home/sandbox"};
+    for (size_t i = 0; i < countof(dirs); i++) {
         struct stat st;
-        if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST)
-            return err_sys(err, errno, "make '%s'", dirs[i]);
-        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
-            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory",
-                           dirs[i] + strlen("/.rw/upper"));
+        bool there = fstatat(upper_fd, dirs[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (there && S_ISCHR(st.st_mode) && st.st_rdev == 0) {
+            if (undelete(upper_fd, dirs[i], err) < 0)
+                return -1;
+        } else if (there && !S_ISDIR(st.st_mode)) {
+            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' is not a directory", dirs[i]);
+        } else if (!there && !is_below(set, dirs[i]) && SYS(mkdirat(upper_fd, dirs[i], 0755)) < 0) {
+            return err_sys(err, errno, "make '/%s'", dirs[i]);
+        }
     }
     return 0;
+}
+
+static int own_places(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+{
+    if (plan->base != NULL)
+        return 0;
+    AUTO_CLOSE int upper = SYS(open("/.rw/upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (upper < 0)
+        return err_sys(err, errno, "open the writable layer");
+    return mounts_own_places(set, upper, err);
 }
 
 static int enter_overlay(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
                          struct err *err)
 {
-    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 || add_anchor(err) < 0 ||
+    if (attach_upper(set, plan, err) < 0 || own_places(set, plan, err) < 0 || add_anchor(err) < 0 ||
         mount_layers(set, plan, err) < 0 || carry_over(plan->base != NULL, err) < 0)
         return -1;
     if (SYS(chdir("/.root")) < 0)

@@ -79,7 +79,31 @@ static int mount_string(const struct overlay *overlay, const char *path, struct 
     return err_sys(err, errno, "mount an overlay");
 }
 
-int overlay_mount(const struct overlay *overlay, const char *path, struct err *err)
+int overlay_add_ballast(int layer_fd, struct err *err)
+{
+    for (int i = 0; i < OVERLAY_BALLAST; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "ballast%d", i);
+        AUTO_CLOSE int fd =
+            SYS(openat(layer_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (fd < 0 || SYS(write(fd, "", 1)) != 1)
+            return err_sys(err, errno, "reserve room for a start");
+    }
+    return 0;
+}
+
+static bool drop_ballast(int layer_fd)
+{
+    bool had = false;
+    for (int i = 0; i < OVERLAY_BALLAST; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "ballast%d", i);
+        had |= unlinkat(layer_fd, name, 0) == 0;
+    }
+    return had;
+}
+
+static int mount_either(const struct overlay *overlay, const char *path, struct err *err)
 {
     struct err first = {0};
     if (!overlay->one_string) {
@@ -92,4 +116,18 @@ int overlay_mount(const struct overlay *overlay, const char *path, struct err *e
         }
     }
     return mount_string(overlay, path, err);
+}
+
+int overlay_mount(const struct overlay *overlay, const char *path, struct err *err)
+{
+    AUTO_CLOSE int layer = SYS(open(overlay->upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (layer < 0)
+        return err_sys(err, errno, "open the writable layer");
+    bool had = drop_ballast(layer);
+    int done = mount_either(overlay, path, err);
+    struct err later;
+    /* As much of it as fits: a layer without some is only nearer to its end. */
+    if (had && overlay_add_ballast(layer, &later) < 0)
+        return done;
+    return done;
 }

@@ -13,6 +13,12 @@ struct overlay {
     bool one_string;   /* as kernels before 6.8 need it; tried by itself when they refuse */
 };
 
+/* Files beside `upper` in a layer of limited size, which are removed for the mount and made again
+ * after it: overlayfs needs a few inodes and blocks to begin, and a sandbox that has used up its
+ * space must still be able to start, if only to delete something. */
+enum { OVERLAY_BALLAST = 6 };
+int overlay_add_ballast(int layer_fd, struct err *err) MUST_USE;
+
 /* Mounts it at `path`, nosuid and nodev.
  *
  * Attributes are kept in user.* so that it works without privilege, which also switches links

@@ -155,10 +155,14 @@ static int write_record(const struct quota_job *job, struct err *err)
     (void)snprintf(text, sizeof text, "%s %lld %lld %u\n", quota_method_name(job->method),
                    (long long)job->limit.bytes, (long long)job->limit.inodes, job->project);
     AUTO_CLOSE int fd = SYS(
-        openat(job->box_fd, "quota", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+        openat(job->box_fd, ".quota", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd < 0)
         return err_sys(err, errno, "write 'quota'");
-    return fd_write_all(fd, str_of(text), err);
+    if (fd_write_all(fd, str_of(text), err) < 0)
+        return -1;
+    if (SYS(renameat(job->box_fd, ".quota", job->box_fd, "quota")) < 0)
+        return err_sys(err, errno, "write 'quota'");
+    return 0;
 }
 
 static bool next_number(struct str *rest, int64_t *ret_number)

@@ -36,6 +36,7 @@ struct job {
     const struct jail_plan *plan;
     int base_fd; /* lowest layer; -1: the plan's own */
     bool frozen;
+    bool others; /* commands are running */
     int anchor_fd, old_fd, new_fd;
     uint64_t old_mount;
     struct place places[PLACES_MAX];
@@ -77,10 +78,11 @@ static bool stands_inside(const struct job *job, int proc_fd, const char *pid)
     return st.stx_mnt_id == job->old_mount && st.stx_ino != top.stx_ino;
 }
 
-static int check_process(const struct job *job, int proc_fd, const char *pid, struct err *err)
+static int check_process(struct job *job, int proc_fd, const char *pid, struct err *err)
 {
     char name[32] = "?", path[300];
-    if (strcmp(pid, "1") != 0 && !job->frozen)
+    job->others |= strcmp(pid, "1") != 0;
+    if (job->others && !job->frozen)
         return err_set(err, ERR_UNSUPPORTED,
                        "commands are running and this host cannot freeze them for the moment");
     if (!stands_inside(job, proc_fd, pid))
@@ -96,7 +98,7 @@ static int check_process(const struct job *job, int proc_fd, const char *pid, st
                    name, pid);
 }
 
-static int check_processes(const struct job *job, struct err *err)
+static int check_processes(struct job *job, struct err *err)
 {
     AUTO_CLOSE int proc = SYS(openat(job->old_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     AUTO_CLOSE int copy = proc < 0 ? -1 : fcntl(proc, F_DUPFD_CLOEXEC, 0);
@@ -155,6 +157,9 @@ static int put_layers(struct job *job, struct err *err)
         lower[overlay.lower_count++] = JAIL_ANCHOR_SPARE "/base";
     }
     if (put_layer(job->set->upper_fd, overlay.upper, err) < 0)
+        return -1;
+    AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
+    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, upper, err) < 0))
         return -1;
     if (SYS(mkdir(JAIL_ANCHOR_SPARE "/new", 0755)) < 0)
         return err_sys(err, errno, "make a place");
@@ -336,6 +341,8 @@ static int run_job(struct job *job, struct err *err)
         return err_sys(err, errno, "fork");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    /* The child wrote to it: on a way that, for the compiler, never came back here. */
+    __asm__ volatile("" : "+m"(*job));
     if (status == 0)
         return 0;
     *err = job->err;
@@ -358,16 +365,24 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
     AUTO_CLOSE int base =
         plan->base != NULL ? -1
                            : k_open_tree(AT_FDCWD, "/.base", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    struct job job = {.made = made,
-                      .set = &set,
-                      .plan = plan,
-                      .base_fd = base,
-                      .anchor_fd = -1,
-                      .old_fd = -1,
-                      .new_fd = -1};
-    job.frozen = was_frozen || cgroup_freeze(&maker->cgroups, &made->cgroup, true, &why) == 0;
+    const struct job start = {.made = made,
+                              .set = &set,
+                              .plan = plan,
+                              .base_fd = base,
+                              .frozen = was_frozen,
+                              .anchor_fd = -1,
+                              .old_fd = -1,
+                              .new_fd = -1};
+    struct job job = start;
     int done =
         plan->base == NULL && base < 0 ? err_sys(err, errno, "open the base") : run_job(&job, err);
+    /* Init alone does nothing that it was not asked for, and its owner waits for us. */
+    if (done < 0 && job.others && !was_frozen &&
+        cgroup_freeze(&maker->cgroups, &made->cgroup, true, &why) == 0) {
+        job = start;
+        job.frozen = true;
+        done = run_job(&job, err);
+    }
     *ret_broken = job.broken;
     if (job.frozen && !was_frozen &&
         cgroup_freeze(&maker->cgroups, &made->cgroup, false, &why) < 0) {

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "jail/jail.h"
 #include "jail/layers.h"
 #include "jail/layers_live.h"
@@ -89,4 +90,15 @@ static UNUSED const char *kit_shell(struct layers *layers, const char *id, const
     struct jail_plan plan = {0};
     CHECK_OK(kit_jail(layers, id, &arena, &plan, &jail, &err));
     return kit_run(jail, script);
+}
+
+/* Without privilege the harness cannot remove what overlayfs leaves without permissions. */
+__attribute__((destructor)) static void kit_clean(void)
+{
+    struct err err;
+    kit_link = warden_free(kit_link);
+    AUTO_CLOSE int fd = open(test_tmpdir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && tree_reclaim(fd, &err) < 0)
+        (void)fprintf(stderr, "# left behind: %s\n", err.msg);
+    (void)rmdir(test_tmpdir());
 }

@@ -219,6 +219,47 @@ TEST(attributes_of_overlays_mean_nothing_in_layers)
     CHECK_CSTR(kit_shell(layers, "sandbox-1", "ls /workspace/d"), "");
 }
 
+TEST(a_sandbox_that_deleted_its_places_starts_again)
+{
+    struct err err = {0};
+    uint32_t number;
+    AUTO_LAYERS struct layers *layers = kit_layers("places");
+    CHECK_OK(layers_create(layers, "sandbox-1", NULL, NULL, &err));
+    (void)kit_shell(layers, "sandbox-1", "> /workspace/old");
+    CHECK_OK(layers_checkpoint(layers, "sandbox-1", &number, &err));
+    CHECK_CSTR(
+        kit_shell(layers, "sandbox-1", "rm -r /workspace /home; ls -d /workspace 2>/dev/null"), "");
+    CHECK_CSTR(kit_shell(layers, "sandbox-1", "ls /workspace; cd /home/sandbox; > f; ls"), "f\n");
+    (void)kit_shell(layers, "sandbox-1", "rmdir /workspace; ln -s /etc /workspace");
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    CHECK_ERR(kit_jail(layers, "sandbox-1", &arena, &(struct jail_plan){0}, &jail, &err),
+              ERR_INVALID);
+    CHECK_MSG("bad_rootfs");
+    CHECK_OK(layers_rollback(layers, "sandbox-1", number, &err));
+    CHECK_CSTR(kit_shell(layers, "sandbox-1", "ls /workspace"), "old\n");
+}
+
+TEST(stock_is_used_and_kept)
+{
+    struct err err = {0};
+    uint32_t number;
+    AUTO_LAYERS struct layers *layers = kit_layers("stocked");
+    CHECK_OK(layers_stock(layers, 3, &err));
+    CHECK_OK(layers_create(layers, "sandbox-1", NULL, NULL, &err));
+    CHECK_OK(layers_checkpoint(layers, "sandbox-1", &number, &err));
+    CHECK_OK(layers_fork(layers, "sandbox-1", number, "sandbox-2", NULL, &err));
+    CHECK_INT(layers->stock.len, 1);
+    AUTO_LAYERS struct layers *again = kit_layers("stocked");
+    CHECK_INT(again->stock.len, 1);
+    CHECK_OK(layers_recover(again, &err));
+    CHECK_OK(layers_create(again, "sandbox-3", NULL, NULL, &err));
+    /* The other one's list is old by now: it makes a sandbox all the same. */
+    CHECK_OK(layers_create(layers, "sandbox-4", NULL, NULL, &err));
+    CHECK_CSTR(kit_shell(layers, "sandbox-2", "echo fine"), "fine\n");
+    CHECK_CSTR(kit_shell(layers, "sandbox-4", "echo fine"), "fine\n");
+}
+
 #ifdef SG_FAULTS
 /* Two states that the disk may be in; anything between is a bug. */
 static int count_after(struct layers *layers, const char *id)
