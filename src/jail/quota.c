@@ -35,7 +35,8 @@ const char *quota_method_name(enum quota_method method)
 
 static long quota_call(int fd, int command, uint32_t project, struct dqblk *quota)
 {
-    return SYS(syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), project, quota));
+    unsigned word = (unsigned)command << SUBCMDSHIFT | PRJQUOTA; /* QCMD shifts into the sign */
+    return SYS(syscall(SYS_quotactl_fd, fd, word, project, quota));
 }
 
 /* A project that nobody has files or limits in. */

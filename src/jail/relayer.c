@@ -166,7 +166,9 @@ static int put_layers(struct job *job, struct err *err)
     return overlay_mount(&overlay, JAIL_ANCHOR_SPARE "/new", err);
 }
 
-/* The new root, put together where no process of the jail can look, then laid over the old one. */
+/* The new root, put together where no process of the jail can look, then laid over the old one.
+ * Paths, because the kernel takes no descriptors of mounts that belong to our own user namespace.
+ */
 static int build_new(struct job *job, struct err *err)
 {
     static const char *const options[] = {"mode=0755", "size=64k", NULL};
@@ -304,9 +306,9 @@ static void tidy(struct job *job)
     struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
     if (job->anchor_fd >= 0 && fchdir(job->anchor_fd) == 0) {
         if (job->has_new && !job->broken)
-            (void)umount2(JAIL_ANCHOR_ROOT + 1, DETACH);
+            (void)umount2(&JAIL_ANCHOR_ROOT[1], DETACH);
         if (job->has_spare)
-            (void)umount2(JAIL_ANCHOR_SPARE + 1, DETACH);
+            (void)umount2(&JAIL_ANCHOR_SPARE[1], DETACH);
     }
     if (job->read_only && !job->broken)
         (void)k_mount_setattr(job->old_fd, AT_EMPTY_PATH, &attr);

@@ -153,6 +153,7 @@ TEST(mounts_are_not_crossed)
     AUTO_CLOSE int tree = make_dir(top, "mounted");
     AUTO_CLOSE int inner = make_dir(tree, "a");
     AUTO_CLOSE int here = make_dir(inner, "here");
+    CHECK(here >= 0);
     make_file(precious, "kept");
     fill(tree, 50);
     pid_t pid = fork();
