@@ -113,7 +113,7 @@ static DIR *open_stream(int dir_fd)
     AUTO_CLOSE int copy = SYS(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (dir != NULL)
-        copy = -1; /* the stream's now */
+        (void)fd_take(&copy); /* the stream's now */
     return dir;
 }
 

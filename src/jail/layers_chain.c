@@ -65,7 +65,7 @@ int layer_each(int dir_fd, int (*each)(void *ctx, const char *name, struct err *
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (dir == NULL)
         return err_sys(err, errno, "read a directory");
-    copy = -1; /* the stream's now */
+    (void)fd_take(&copy); /* the stream's now */
     int done = 0;
     for (struct dirent *entry; done == 0 && (entry = readdir(dir)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)

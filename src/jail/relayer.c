@@ -105,7 +105,7 @@ static int check_processes(struct job *job, struct err *err)
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (dir == NULL)
         return err_sys(err, errno, "read the jail's /proc");
-    copy = -1; /* the stream's now */
+    (void)fd_take(&copy); /* the stream's now */
     int done = 0;
     for (struct dirent *entry; done == 0 && (entry = readdir(dir)) != NULL;)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
