@@ -25,14 +25,14 @@ bench: deps-bench build  ## Measure beside the peers [SUITE=name]
 asan: deps-test $(ASAN)/build.ninja  ## Unit tests and corpora under ASan and UBSan alone
 	@tools/test $(ASAN)
 
-fuzz: deps-test  ## Fuzz each parser for a while [SECONDS_EACH=60] [TARGET=toml]
+fuzz:  ## Fuzz each parser for a while [SECONDS_EACH=60] [TARGET=toml]
 	@tools/fuzz
 
 lint: deps-lint deps-test $(CLANG)/build.ninja  ## Warnings as errors, format, clang-tidy, cppcheck, layers
 	@tools/lint $(CLANG)
 
-fmt:  ## Format the C sources
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+fmt: deps-lint  ## Format the C sources
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 install: build  ## Install under PREFIX (default /usr/local), honouring DESTDIR
 	@meson configure $(RELEASE) --prefix "$(PREFIX)"

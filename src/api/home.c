@@ -16,19 +16,35 @@ enum { TOKEN_MIN = 32, TOKEN_MAX = 256, PID_TEXT = 32 };
 
 #define CHOOSE "choose another with --data-dir"
 
+/* What goes wrong with the directory is the disk's fault, not the command line's. */
+static int dir_failed(const char *path, const char *why, int sys, struct err *err)
+{
+    const char *remedy = sys == ENOSPC || sys == EDQUOT ? "make room there" : "make it writable";
+    return err_set(err, ERR_CONFLICT, "data directory '%s': %s; %s or " CHOOSE, path, why, remedy);
+}
+
+/* Who owns a file or may write to it is its master: that must be us or root. */
+static bool is_foreign(const struct stat *st, mode_t others)
+{
+    return (st->st_uid != geteuid() && st->st_uid != 0) || (st->st_mode & others) != 0;
+}
+
 static int open_dir(const char *path, struct err *err)
 {
     if (fd_make_dirs(path, 0700, err) < 0) {
-        (void)err_wrap(err, "data directory '%s'", path);
-        err->code = ERR_CONFLICT; /* the command line is sound, the disk is not */
-        size_t len = strlen(err->msg);
-        (void)snprintf(err->msg + len, sizeof err->msg - len, "; make it writable or " CHOOSE);
-        return -1;
+        struct err why = *err;
+        return dir_failed(path, why.msg, why.sys, err);
     }
-    int fd = SYS(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (fd < 0)
-        return err_sys(err, errno, "data directory '%s'", path);
-    return fd;
+    AUTO_CLOSE int fd = SYS(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat st;
+    if (fd < 0 || SYS(fstat(fd, &st)) < 0)
+        return dir_failed(path, strerror(errno), errno, err);
+    if (is_foreign(&st, 0022))
+        return err_set(err, ERR_FORBIDDEN,
+                       "data directory '%s' is another user's or can be written by others; "
+                       "chown and chmod 700 it or " CHOOSE,
+                       path);
+    return fd_take(&fd);
 }
 
 static int held_by_other(const char *path, int lock_fd, struct err *err)
@@ -48,13 +64,11 @@ static int held_by_other(const char *path, int lock_fd, struct err *err)
                    path, (int)n, (int)n);
 }
 
-static int write_pid(int fd, struct err *err)
+static bool write_pid(int fd)
 {
     char text[PID_TEXT];
     int len = snprintf(text, sizeof text, "%d\n", getpid());
-    if (SYS(ftruncate(fd, 0)) < 0 || SYS(pwrite(fd, text, (size_t)len, 0)) != len)
-        return err_sys(err, errno, "write the lock file");
-    return 0;
+    return SYS(ftruncate(fd, 0)) == 0 && SYS(pwrite(fd, text, (size_t)len, 0)) == len;
 }
 
 /* The kernel lets go of the lock when its holder dies, however it dies; the file may stay. */
@@ -63,37 +77,63 @@ static int take_lock(const char *path, int dir_fd, struct err *err)
     AUTO_CLOSE int fd =
         SYS(openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd < 0)
-        return err_set(err, err_code_of_errno(errno),
-                       "data directory '%s': %s; make it writable or " CHOOSE, path,
-                       strerror(errno));
+        return dir_failed(path, strerror(errno), errno, err);
     if (SYS(flock(fd, LOCK_EX | LOCK_NB)) < 0) {
         if (errno == EWOULDBLOCK)
             return held_by_other(path, fd, err);
         return err_sys(err, errno, "lock data directory '%s'", path);
     }
-    if (write_pid(fd, err) < 0)
-        return -1;
+    if (!write_pid(fd))
+        return dir_failed(path, strerror(errno), errno, err);
+    return fd_take(&fd);
+}
+
+/* A token travels in a header: visible characters, no blank. */
+static bool is_token(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.ptr[i] <= 0x20 || s.ptr[i] >= 0x7f)
+            return false;
+    return s.len >= TOKEN_MIN && s.len <= TOKEN_MAX;
+}
+
+/* A link may lead to it, as where secrets are mounted; what counts is the file behind it. */
+static int open_token(const struct home *home, struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(open(home->token_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat st;
+    if (fd < 0 || SYS(fstat(fd, &st)) < 0)
+        return err_sys(err, errno, "token file '%s'", home->token_file);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_CONFLICT,
+                       "token file '%s' is not a regular file; remove it to get a new one",
+                       home->token_file);
+    if (is_foreign(&st, 0027))
+        return err_set(err, ERR_FORBIDDEN,
+                       "token file '%s' is another user's or open to others; remove it to get a "
+                       "new one, or chown and chmod 600 it",
+                       home->token_file);
     return fd_take(&fd);
 }
 
 static int read_token(struct home *home, struct err *err)
 {
-    AUTO_CLOSE int fd =
-        SYS(open(home->token_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    AUTO_CLOSE int fd = open_token(home, err);
     if (fd < 0)
-        return err_sys(err, errno, "open '%s'", home->token_file);
-    AUTO_BUF struct buf bytes = buf_with_limit(TOKEN_MAX);
-    if (buf_read_all(&bytes, fd, err) < 0)
-        return err_wrap(err, "read '%s'", home->token_file);
-    struct str token = str_trim(buf_str(&bytes));
-    bool good = token.len >= TOKEN_MIN;
+        return -1;
+    char bytes[TOKEN_MAX + 16]; /* blanks around it are no part of it */
+    ssize_t count = SYS(read(fd, bytes, sizeof bytes));
+    if (count < 0)
+        return err_sys(err, errno, "read '%s'", home->token_file);
+    struct str token = str_trim(str_n(bytes, (size_t)count));
+    bool good = (size_t)count < sizeof bytes && is_token(token);
     hash_sha256(token, home->token_hash);
-    if (bytes.len > 0)
-        explicit_bzero(bytes.ptr, bytes.len);
+    explicit_bzero(bytes, sizeof bytes);
     if (!good)
         return err_set(err, ERR_CONFLICT,
-                       "'%s' holds less than %d characters; remove it to get a new one",
-                       home->token_file, TOKEN_MIN);
+                       "token file '%s' does not hold one word of %d to %d visible characters; "
+                       "remove it to get a new one",
+                       home->token_file, TOKEN_MIN, TOKEN_MAX);
     return 0;
 }
 
@@ -134,18 +174,19 @@ static int get_token(struct home *home, bool needs_token, struct err *err)
     return make_token(home, err);
 }
 
-static int write_run(struct home *home, struct err *err)
+static int write_run(const struct home *home, struct err *err)
 {
     char text[PID_TEXT];
     int len = snprintf(text, sizeof text, "%d\n", getpid());
     if (SYS(mkdirat(home->dir_fd, "run", 0700)) < 0 && errno != EEXIST)
-        return err_sys(err, errno, "create '%s/run'", home->path);
+        return dir_failed(home->path, strerror(errno), errno, err);
     AUTO_CLOSE int run_fd =
         SYS(openat(home->dir_fd, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (run_fd < 0)
-        return err_sys(err, errno, "open '%s/run'", home->path);
-    if (fd_replace_file(run_fd, "pid", str_n(text, (size_t)len), 0600, err) < 0)
-        return err_wrap(err, "'%s/run'", home->path);
+        return dir_failed(home->path, strerror(errno), errno, err);
+    struct err why = {0};
+    if (fd_replace_file(run_fd, "pid", str_n(text, (size_t)len), 0600, &why) < 0)
+        return dir_failed(home->path, why.msg, why.sys, err);
     return 0;
 }
 

@@ -19,7 +19,8 @@ struct home {
 
 /* Creates the directory (0700), locks it, reads the token or makes a first one (0600), writes
  * `run/pid`. The token lies in `token_file`, or where that is NULL in `token` below `path`. BUSY
- * names the process that holds the directory. With `needs_token` a token must be there already
+ * names the process that holds the directory; one that is another user's, or that others can
+ * write, is FORBIDDEN, and so is such a token. With `needs_token` a token must be there already
  * (FORBIDDEN otherwise, and none is made). */
 int home_open(const char *path, const char *token_file, bool needs_token, struct home *ret_home,
               struct err *err) MUST_USE;

@@ -4,162 +4,14 @@
 #include <microhttpd.h>
 #include <unistd.h>
 
-#include "api/linger.h"
+#include "api/internal.h"
 #include "api/metrics.h"
-#include "api/strict.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/id.h"
 #include "base/log.h"
-#include "base/vec.h"
-
-/* One connection. It is made and freed by on_connection, when the library tells of it. */
-struct conn {
-    struct http *http;
-    int fd;
-    struct strict strict;
-    struct request *request; /* the one in work, or NULL */
-    uint64_t served;         /* requests that reached us through the library */
-    bool is_answering;       /* its answer is given to the library and not yet sent */
-    bool is_cut;
-    int64_t since_ms;   /* of the present state: when the head began, or the last request ended */
-    int64_t last_ms;    /* of the last byte in */
-    int64_t rate_ms;    /* start of the span over which the body's rate counts */
-    uint64_t rate_seen; /* body bytes at that time */
-    struct conn *next, *prev;
-};
-
-struct http {
-    struct loop *loop;
-    struct MHD_Daemon *daemon;
-    int listen_fd;
-    struct watch *watch;
-    struct timer *timer; /* what the library asks for */
-    struct timer *sweep; /* once a second while there are connections */
-    struct http_options options;
-    VEC(struct conn *) by_fd;
-    struct conn *conns;
-    struct http_counts counts;
-    struct lingers lingers;
-    bool is_running; /* inside MHD_run */
-    void (*on_drained)(void *ctx);
-    void *drained_ctx;
-};
 
 enum { POOL_SIZE = 48 << 10, STUCK_READER_S = 75 };
-
-/* The server whose bytes are being read on this thread: recv is judged for it alone. */
-static _Thread_local struct http *reading;
-
-static void pump(struct http *http);
-
-/* ---- what the library reads passes through here -------------------------------------------- */
-
-/* The library has no hook between the socket and its parser, so the linker gives us one: the
- * option --wrap=recv sends its calls here. serve_request refuses what did not come this way. */
-ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
-ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
-
-static const char *reason_of(int status)
-{
-    switch (status) {
-    case 408:
-        return "Request Timeout";
-    case 413:
-        return "Content Too Large";
-    case 414:
-        return "URI Too Long";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Bad Request";
-    }
-}
-
-static const char *code_of(int status)
-{
-    if (status == 408)
-        return err_wire_name(ERR_TIMEOUT);
-    if (status == 505)
-        return err_wire_name(ERR_UNSUPPORTED);
-    return err_wire_name(status == 400 ? ERR_INVALID : ERR_TOO_LARGE);
-}
-
-/* Answers past the library and ends the connection; the library sees an end of input. */
-static void cut(struct conn *conn, int status, const char *why)
-{
-    if (conn->is_cut)
-        return;
-    conn->is_cut = true;
-    conn->http->counts.refused++;
-    char id[ID_SIZE];
-    id_new(id);
-    log_set_request_id(str_of(id));
-    log_debug("http.refused", LOG_INT("status", status), LOG_STR("why", why));
-    log_set_request_id(STR(""));
-    if (conn->http->options.metrics != NULL)
-        metrics_count(conn->http->options.metrics, METRICS_NO_ROUTE, status, 0);
-    if (!conn->is_answering) {
-        AUTO_BUF struct buf body = {0};
-        AUTO_BUF struct buf text = {0};
-        error_body(&body, code_of(status), why, id);
-        buf_printf(&text,
-                   "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                   "X-Request-Id: %s\r\nContent-Length: %zu\r\n\r\n",
-                   status, reason_of(status), id, body.len);
-        buf_put(&text, buf_str(&body));
-        (void)send(conn->fd, text.ptr, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-    linger_add(&conn->http->lingers, conn->fd);
-}
-
-static void note_bytes(struct conn *conn, bool was_between)
-{
-    conn->last_ms = clock_now_ms();
-    if (was_between)
-        conn->since_ms = conn->last_ms;
-    if (!strict_in_body(&conn->strict) || conn->strict.body_seen < conn->rate_seen) {
-        conn->rate_ms = conn->last_ms;
-        conn->rate_seen = 0;
-    }
-}
-
-static ssize_t judged_recv(struct conn *conn, void *buf, size_t len, int flags)
-{
-    if (conn->strict.state != STRICT_BAD && !conn->is_cut) {
-        bool was_between = conn->strict.state == STRICT_BETWEEN;
-        size_t good;
-        ssize_t count = __real_recv(conn->fd, buf, len, flags);
-        if (count <= 0)
-            return count;
-        bool sound = strict_feed(&conn->strict, str_n(buf, (size_t)count), &good);
-        note_bytes(conn, was_between);
-        if (sound)
-            return count;
-        if (good > 0) {
-            /* Makes the library come back for more after the sound requests. */
-            (void)shutdown(conn->fd, SHUT_RD);
-            return (ssize_t)good;
-        }
-    }
-    if (!conn->is_cut)
-        cut(conn, conn->strict.status, conn->strict.why);
-    return 0;
-}
-
-ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
-{
-    struct http *http = reading;
-    struct conn *conn = NULL;
-    if (http != NULL && fd >= 0 && (size_t)fd < http->by_fd.len)
-        conn = http->by_fd.ptr[fd];
-    return conn == NULL ? __real_recv(fd, buf, len, flags) : judged_recv(conn, buf, len, flags);
-}
-
-/* ---- connections --------------------------------------------------------------------------- */
 
 static struct conn *conn_of(struct MHD_Connection *connection)
 {
@@ -168,141 +20,16 @@ static struct conn *conn_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->socket_context;
 }
 
-static bool is_idle(const struct conn *conn)
-{
-    return conn->strict.state == STRICT_BETWEEN && conn->request == NULL;
-}
-
-/* Near the limit the connection that has been idle longest makes room: holding connections open
- * must not keep others out. */
-static void make_room(struct http *http)
-{
-    size_t max = http->options.connections_max;
-    struct conn *oldest = NULL;
-    if (http->counts.connections + 1 + MAX(max / 64, (size_t)1) <= max)
-        return;
-    for (struct conn *conn = http->conns; conn != NULL; conn = conn->next)
-        if (is_idle(conn) && !conn->is_cut &&
-            (oldest == NULL || conn->since_ms <= oldest->since_ms))
-            oldest = conn;
-    if (oldest == NULL)
-        return;
-    oldest->is_cut = true;
-    (void)shutdown(oldest->fd, SHUT_RDWR);
-}
-
-static void open_conn(struct http *http, struct MHD_Connection *connection, void **socket_context)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct conn *conn = mem_alloc(sizeof *conn);
-    make_room(http);
-    conn->http = http;
-    conn->fd = info->connect_fd;
-    conn->strict.body_max = ROUTE_BODY_MAX;
-    conn->since_ms = conn->last_ms = clock_now_ms();
-    conn->next = http->conns;
-    if (conn->next != NULL)
-        conn->next->prev = conn;
-    http->conns = conn;
-    while (http->by_fd.len <= (size_t)conn->fd)
-        (void)vec_push(&http->by_fd);
-    http->by_fd.ptr[conn->fd] = conn;
-    http->counts.connections++;
-    http->counts.accepted++;
-    if (!timer_is_set(http->sweep))
-        timer_set(http->sweep, 1000, 1000);
-    *socket_context = conn;
-}
-
-static void end_request(struct conn *conn)
-{
-    struct request *request = conn->request;
-    conn->request = NULL;
-    conn->is_answering = false;
-    conn->since_ms = clock_now_ms();
-    if (request == NULL)
-        return;
-    if (request->connection != NULL)
-        conn->http->counts.running--;
-    request_done(request);
-    free(request);
-}
-
-static void close_conn(struct conn *conn)
-{
-    struct http *http = conn->http;
-    end_request(conn);
-    http->by_fd.ptr[conn->fd] = NULL;
-    if (conn->prev != NULL)
-        conn->prev->next = conn->next;
-    else
-        http->conns = conn->next;
-    if (conn->next != NULL)
-        conn->next->prev = conn->prev;
-    if (--http->counts.connections == 0)
-        timer_clear(http->sweep);
-    strict_done(&conn->strict);
-    free(conn);
-}
-
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        open_conn(cls, connection, socket_context);
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *socket_context = conn_open(cls, info->connect_fd);
     } else if (*socket_context != NULL) {
-        close_conn(*socket_context);
+        conn_close(*socket_context);
         *socket_context = NULL;
-    }
-}
-
-/* Who takes too long, and why; NULL for nobody. */
-static const char *lateness(struct conn *conn, int64_t now)
-{
-    const struct http_options *options = &conn->http->options;
-    if (conn->strict.state == STRICT_PASS || conn->is_answering)
-        return NULL;
-    if (strict_in_head(&conn->strict))
-        return now - conn->since_ms > options->head_ms ? "the request's head took too long" : NULL;
-    if (!strict_in_body(&conn->strict))
-        return NULL;
-    if (now - conn->last_ms > options->body_idle_ms)
-        return "the request's body stopped coming";
-    if (now - conn->rate_ms < options->body_idle_ms)
-        return NULL;
-    uint64_t least = (uint64_t)(options->body_idle_ms * HTTP_BODY_RATE / 1000);
-    bool slow = conn->strict.body_seen - conn->rate_seen < least;
-    conn->rate_ms = now;
-    conn->rate_seen = conn->strict.body_seen;
-    return slow ? "the request's body comes too slowly" : NULL;
-}
-
-/* The library reads until the socket is empty and then waits for the next edge; an end of input
- * that came together with the last bytes makes none. */
-static bool has_vanished(const struct conn *conn)
-{
-    if (!is_idle(conn) && !strict_in_head(&conn->strict) && !strict_in_body(&conn->strict))
-        return false;
-    char byte;
-    ssize_t count = __real_recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
-}
-
-static void on_sweep(void *ctx)
-{
-    struct http *http = ctx;
-    int64_t now = clock_now_ms();
-    bool draining = http->options.rules.is_draining;
-    for (struct conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        const char *late = lateness(conn, now);
-        bool is_old = now - conn->since_ms > http->options.keep_alive_ms;
-        if (late != NULL) {
-            cut(conn, 408, late);
-            (void)shutdown(conn->fd, SHUT_RDWR);
-        } else if (has_vanished(conn) || (is_idle(conn) && (draining || is_old))) {
-            (void)shutdown(conn->fd, SHUT_RDWR);
-        }
     }
 }
 
@@ -341,6 +68,9 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
     struct request *request = conn->request;
     request->connection = connection;
     request->method = arena_dup(&request->arena, str_of(method));
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    request->peer = peer == NULL ? NULL : peer->client_addr;
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_header, request);
     http->counts.running++;
     /* Each request must have passed the judge: one that did not came by another way in. */
@@ -392,6 +122,9 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
     request->must_close = request->must_close || http->options.rules.is_draining;
     struct MHD_Response *response = make_response(request);
     conn->is_answering = true;
+    /* Who does not read is the library's to notice: it alone sees whether bytes leave. */
+    (void)MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                    (unsigned)STUCK_READER_S);
     enum MHD_Result queued =
         MHD_queue_response(request->connection, (unsigned)request->status, response);
     MHD_destroy_response(response);
@@ -447,9 +180,10 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
     struct conn *conn = conn_of(connection);
     if (conn == NULL)
         return;
+    (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     if (conn->request != NULL && conn->request->must_close && !conn->is_cut)
         linger_add(&conn->http->lingers, conn->fd);
-    end_request(conn);
+    conn_end_request(conn);
 }
 
 void http_resume(struct request *request)
@@ -485,10 +219,10 @@ static void pump(struct http *http)
     loop_assert(http->loop);
     assert(!http->is_running);
     http->is_running = true;
-    reading = http;
+    conn_read_for(http);
     size_t before = http->counts.connections;
     (void)MHD_run(http->daemon);
-    reading = NULL;
+    conn_read_for(NULL);
     http->is_running = false;
     MHD_UNSIGNED_LONG_LONG wait_ms;
     /* At its limit the library stops listening, and begins again only in the run after a close. */
@@ -548,11 +282,10 @@ static struct MHD_Daemon *start_daemon(struct http *http, int listen_fd)
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, NULL,
         MHD_OPTION_ARRAY, listen, MHD_OPTION_CONNECTION_LIMIT, http->options.connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->options.per_address_max,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_SIZE, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)STUCK_READER_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_SIZE, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 int http_open(struct loop *loop, int listen_fd, const struct http_options *options,
@@ -566,7 +299,7 @@ int http_open(struct loop *loop, int listen_fd, const struct http_options *optio
     http->options = *options;
     set_defaults(&http->options);
     http->timer = timer_new(loop, on_timer, http);
-    http->sweep = timer_new(loop, on_sweep, http);
+    http->sweep = timer_new(loop, conn_sweep, http);
     http->daemon = start_daemon(http, listen_fd);
     if (http->daemon == NULL) {
         (void)http_free(http);
@@ -599,9 +332,9 @@ struct http *http_free(struct http *http)
     http->timer = timer_free(http->timer);
     if (http->daemon != NULL) {
         stop_listening(http);
-        reading = http;
+        conn_read_for(http);
         MHD_stop_daemon(http->daemon);
-        reading = NULL;
+        conn_read_for(NULL);
     }
     http->sweep = timer_free(http->sweep);
     linger_done(&http->lingers);
@@ -627,7 +360,7 @@ void http_drain(struct http *http, void (*call)(void *ctx), void *ctx)
     http->on_drained = call;
     http->drained_ctx = ctx;
     stop_listening(http);
-    on_sweep(http);
+    conn_sweep(http);
     timer_set(http->timer, 0, 0);
 }
 

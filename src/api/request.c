@@ -1,6 +1,8 @@
 #include "api/request.h"
 
+#include "api/guard.h"
 #include "api/http.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "base/json.h"
@@ -126,16 +128,11 @@ void error_body(struct buf *out, const char *code, const char *message, const ch
     buf_put_char(out, '\n');
 }
 
-void reply_error_status(struct request *request, int status, const struct err *err)
+void reply_error(struct request *request, const struct err *err)
 {
     struct buf body = {0};
     error_body(&body, err_wire_name(err->code), err->msg, request->id);
-    reply_json(request, status, &body);
-}
-
-void reply_error(struct request *request, const struct err *err)
-{
-    reply_error_status(request, err_http_status(err->code), err);
+    reply_json(request, err_http_status(err->code), &body);
 }
 
 static bool is_request_id(struct str s)
@@ -174,11 +171,11 @@ static bool check_host(struct request *request, const struct request_rules *rule
     struct str host = request_header(request, "Host");
     if (is_listed(rules->hosts, host))
         return true;
-    (void)err_set(&err, ERR_INVALID,
+    (void)err_set(&err, ERR_MISDIRECTED,
                   "this server is not '%.*s'; use the address it printed at start, or name it with "
                   "--name",
                   STR_ARG(str_slice(host, 0, 100)));
-    reply_error_status(request, 421, &err);
+    reply_error(request, &err);
     return false;
 }
 
@@ -195,6 +192,24 @@ static bool check_origin(struct request *request, const struct request_rules *ru
     return false;
 }
 
+static void refuse_token(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    int64_t wait_s =
+        rules->guard == NULL ? 0 : guard_fail(rules->guard, request->peer, clock_now_ms());
+    if (wait_s > 0) {
+        (void)err_set(&err, ERR_LIMIT,
+                      "too many wrong tokens from this address; send the right one");
+        reply_header(request, "Retry-After",
+                     arena_printf(&request->arena, "%lld", (long long)wait_s));
+    } else {
+        (void)err_set(&err, ERR_UNAUTHORIZED,
+                      "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
+        reply_header(request, "WWW-Authenticate", STR("Bearer"));
+    }
+    reply_error(request, &err);
+}
+
 static bool check_token(struct request *request, const struct request_rules *rules)
 {
     struct err err;
@@ -208,10 +223,7 @@ static bool check_token(struct request *request, const struct request_rules *rul
     if (str_eq_nocase(scheme, STR("Bearer ")) &&
         rules->check_token(rules->ctx, str_slice(given, 7, given.len)))
         return true;
-    (void)err_set(&err, ERR_UNAUTHORIZED,
-                  "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
-    reply_header(request, "WWW-Authenticate", STR("Bearer"));
-    reply_error(request, &err);
+    refuse_token(request, rules);
     return false;
 }
 

@@ -11,7 +11,9 @@
 #include "base/buf.h"
 
 struct err;
+struct guard;
 struct json_t;
+struct sockaddr;
 
 enum { REQUEST_HEADERS_MAX = 128, REQUEST_ID_MAX = 64, REPLY_HEADERS_MAX = 8 };
 
@@ -29,6 +31,7 @@ struct request {
     struct request_header headers[REQUEST_HEADERS_MAX];
     size_t header_count;
     struct buf body;
+    const struct sockaddr *peer; /* NULL when unknown */
     struct route_match match;
     int64_t start_ns;
 
@@ -50,6 +53,7 @@ struct request_rules {
     const char *const *hosts;   /* what Host may say, with port; ends with NULL */
     const char *const *origins; /* what Origin may say; ends with NULL */
     bool (*check_token)(void *ctx, struct str token);
+    struct guard *guard; /* counts wrong tokens; NULL: nobody does */
     bool is_draining;
 };
 
@@ -71,8 +75,6 @@ void reply_json(struct request *request, int status, struct buf *json);
 void reply_text(struct request *request, int status, const char *text);
 /* {"error":{"code","message","requestId"}}, status from the one table. */
 void reply_error(struct request *request, const struct err *err);
-/* The same with a status that the table does not know. */
-void reply_error_status(struct request *request, int status, const struct err *err);
 /* Before the reply. The value is copied. */
 void reply_header(struct request *request, const char *name, struct str value);
 

@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/guard.h"
 #include "api/home.h"
 #include "api/http.h"
 #include "api/meta.h"
 #include "api/metrics.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -23,9 +25,11 @@ struct server {
     struct loop *loop;
     struct home home;
     struct addr addr;
+    bool has_socket; /* a file that is ours to remove */
     struct http *http;
     struct metrics *metrics;
-    struct signal_watch *term, *interrupt;
+    struct guard guard;
+    struct signal_watch *stops[3];
     struct timer *deadline;
     int64_t drain_ms;
     VEC(char *) hosts;   /* ends with NULL */
@@ -106,6 +110,14 @@ static void on_deadline(void *ctx)
     loop_stop(server->loop);
 }
 
+/* Before the socket is closed: once nobody answers behind it, the file may be another server's. */
+static void remove_socket(struct server *server)
+{
+    if (server->has_socket)
+        (void)unlink(server->addr.sa.un.sun_path);
+    server->has_socket = false;
+}
+
 static void on_signal(void *ctx, int signo)
 {
     struct server *server = ctx;
@@ -118,7 +130,24 @@ static void on_signal(void *ctx, int signo)
              LOG_INT("running", http_counts(server->http).running));
     server->meta.is_draining = true;
     timer_set(server->deadline, server->drain_ms, 0);
+    remove_socket(server);
     http_drain(server->http, stop, server);
+}
+
+/* A closed terminal ends the server as SIGTERM does, unless nohup asked for the contrary. */
+static int watch_signals(struct server *server, struct err *err)
+{
+    static const int signals[countof(server->stops)] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < countof(signals); i++) {
+        struct sigaction before = {0};
+        (void)sigaction(signals[i], NULL, &before);
+        if (signals[i] == SIGHUP && before.sa_handler == SIG_IGN)
+            continue;
+        if (signal_watch_new(server->loop, signals[i], on_signal, server, &server->stops[i], err) <
+            0)
+            return -1;
+    }
+    return 0;
 }
 
 static int start_http(struct server *server, const struct server_options *options, struct err *err)
@@ -126,6 +155,7 @@ static int start_http(struct server *server, const struct server_options *option
     AUTO_CLOSE int fd = listen_open(&server->addr, BACKLOG, err);
     if (fd < 0)
         return -1;
+    server->has_socket = addr_is_unix(&server->addr);
     collect_names(server, options->names);
     server->metrics = metrics_new(meta_routes);
     struct http_options http = {
@@ -133,7 +163,8 @@ static int start_http(struct server *server, const struct server_options *option
                   .ctx = server,
                   .hosts = (const char *const *)server->hosts.ptr,
                   .origins = (const char *const *)server->origins.ptr,
-                  .check_token = check_token},
+                  .check_token = check_token,
+                  .guard = &server->guard},
         .metrics = server->metrics,
         .connections_max = options->connections_max,
         .per_address_max = options->per_address_max,
@@ -160,35 +191,34 @@ static int start(struct server *server, const struct server_options *options, st
         return -1;
     server->drain_ms = options->drain_ms;
     server->deadline = timer_new(server->loop, on_deadline, server);
-    if (signal_watch_new(server->loop, SIGTERM, on_signal, server, &server->term, err) < 0 ||
-        signal_watch_new(server->loop, SIGINT, on_signal, server, &server->interrupt, err) < 0)
+    if (watch_signals(server, err) < 0)
         return -1;
     return start_http(server, options, err);
 }
 
 static void tell_ready(struct server *server, const struct server_options *options)
 {
-    char addr[ADDR_TEXT_SIZE], text[1024];
+    char addr[ADDR_TEXT_SIZE];
+    AUTO_BUF struct buf text = {0};
     addr_format(&server->addr, addr);
     log_info("server.ready", LOG_STR("listen", addr), LOG_STR("data_dir", options->data_dir));
-    if (addr_is_unix(&server->addr))
-        (void)snprintf(text, sizeof text,
-                       "sandglass " SG_VERSION " is ready at %s\nToken: %s\n"
-                       "Try: curl --unix-socket %s http://localhost/healthz\n",
-                       addr, server->home.token_file, server->addr.sa.un.sun_path);
-    else
-        (void)snprintf(text, sizeof text,
-                       "sandglass " SG_VERSION " is ready at http://%s\nToken: %s\n"
-                       "Try: curl http://%s/healthz\n",
-                       addr, server->home.token_file, server->hosts.ptr[0]);
+    bool is_unix = addr_is_unix(&server->addr);
+    buf_printf(&text, "sandglass " SG_VERSION " is ready at %s%s\nToken: %s\n",
+               is_unix ? "" : "http://", addr, server->home.token_file);
+    struct addr near = addr_nearest(&server->addr);
+    addr_format(&near, addr);
+    if (is_unix)
+        buf_printf(&text, "Try: curl --unix-socket %s http://localhost/healthz\n",
+                   server->addr.sa.un.sun_path);
+    else /* curl reads brackets as a pattern */
+        buf_printf(&text, "Try: curl %shttp://%s/healthz\n", addr[0] == '[' ? "-g " : "", addr);
     if (options->on_ready != NULL)
-        options->on_ready(text, options->ctx);
+        options->on_ready(buf_cstr(&text), options->ctx);
 }
 
 static void finish(struct server *server)
 {
-    if (server->hosts.len > 0 && addr_is_unix(&server->addr))
-        (void)unlink(server->addr.sa.un.sun_path); /* ours since we listened on it */
+    remove_socket(server);
     /* A handler that still holds a request would reply to nobody: the process ends anyway. */
     if (server->http != NULL && http_counts(server->http).running == 0)
         server->http = http_free(server->http);

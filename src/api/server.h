@@ -18,7 +18,7 @@ struct server_options {
     void *ctx;
 };
 
-/* Runs until SIGTERM or SIGINT; then takes no more requests, finishes those that run (up to
+/* Runs until SIGTERM, SIGINT or SIGHUP; then takes no more requests, finishes those that run (up to
  * `drain_ms`) and gives 0. A second signal ends it at once and gives 1. -1 when it could not
  * start: port in use, data directory in use or not writable, ... */
 int server_run(const struct server_options *options, struct err *err) MUST_USE;

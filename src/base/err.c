@@ -65,12 +65,15 @@ enum err_code err_code_of_errno(int sys)
         return ERR_NOT_FOUND;
     case EPERM:
     case EACCES:
-    case EROFS:
-    case EXDEV: /* openat2(RESOLVE_BENEATH): the path led outside */
+    case EXDEV: /* fd_open_in tells which of its meanings it has */
         return ERR_FORBIDDEN;
-    case EINVAL:
+    case EROFS:
+        return ERR_READ_ONLY;
     case ENOTDIR:
+        return ERR_NOT_A_DIRECTORY;
     case EISDIR:
+        return ERR_NOT_A_FILE;
+    case EINVAL:
     case ELOOP:
     case ENAMETOOLONG:
     case EILSEQ:

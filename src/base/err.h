@@ -11,14 +11,24 @@
 #define ERR_MAP(X)                                                                                 \
     X(NONE, "ok", 200)                                                                             \
     X(INVALID, "invalid", 400)                                                                     \
+    X(NOT_A_FILE, "not_a_file", 400)                                                               \
+    X(NOT_A_DIRECTORY, "not_a_directory", 400)                                                     \
+    X(INVALID_PATTERN, "invalid_pattern", 400)                                                     \
+    X(PATTERN_TOO_COMPLEX, "pattern_too_complex", 400)                                             \
     X(UNAUTHORIZED, "unauthorized", 401)                                                           \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
+    X(PATH_ESCAPES, "path_escapes", 403)                                                           \
+    X(READ_ONLY, "read_only", 403)                                                                 \
     X(NOT_FOUND, "not_found", 404)                                                                 \
     X(METHOD, "method_not_allowed", 405)                                                           \
     X(CONFLICT, "conflict", 409)                                                                   \
+    X(NO_MATCH, "no_match", 409)                                                                   \
+    X(AMBIGUOUS_MATCH, "ambiguous_match", 409)                                                     \
     X(GONE, "gone", 410)                                                                           \
     X(TOO_LARGE, "too_large", 413)                                                                 \
+    X(TOO_MANY_RESULTS, "too_many_results", 413)                                                   \
     X(MEDIA_TYPE, "unsupported_media_type", 415)                                                   \
+    X(MISDIRECTED, "misdirected", 421)                                                             \
     X(BUSY, "busy", 423)                                                                           \
     X(LIMIT, "limit_reached", 429)                                                                 \
     X(CANCELED, "canceled", 499)                                                                   \

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd_internal.h"
 #include "base/id.h"
 #include "base/sys.h"
 
@@ -21,22 +23,61 @@ void fd_close(int *fd)
     errno = saved;
 }
 
-int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct err *err)
+static atomic_bool has_no_openat2;
+
+void fd_without_openat2(void)
 {
-    struct open_how how = {
-        .flags = (uint64_t)(flags | O_CLOEXEC | O_NOCTTY),
+    atomic_store_explicit(&has_no_openat2, true, memory_order_relaxed);
+}
+
+static int open_with_openat2(int dir_fd, const char *path, int flags, mode_t mode, unsigned how)
+{
+    struct open_how open_how = {
+        .flags = (uint64_t)flags,
         .mode = (flags & O_CREAT) != 0 ? mode : 0,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+        .resolve =
+            RESOLVE_NO_MAGICLINKS | ((how & FD_IN_ROOT) != 0 ? RESOLVE_IN_ROOT : RESOLVE_BENEATH),
     };
+    if ((how & FD_NO_LINKS) != 0)
+        open_how.resolve |= RESOLVE_NO_SYMLINKS;
+    if ((how & FD_NO_XDEV) != 0)
+        open_how.resolve |= RESOLVE_NO_XDEV;
+    return (int)SYS(syscall(SYS_openat2, dir_fd, path, &open_how, sizeof open_how));
+}
+
+static int open_once(int dir_fd, const char *path, int flags, mode_t mode, unsigned how)
+{
+    if (!atomic_load_explicit(&has_no_openat2, memory_order_relaxed)) {
+        int fd = open_with_openat2(dir_fd, path, flags, mode, how);
+        if (fd >= 0 || errno != ENOSYS)
+            return fd;
+        fd_without_openat2();
+    }
+    return fd_walk_open(dir_fd, path, flags, mode, how);
+}
+
+int fd_open_in(int dir_fd, const char *path, int flags, mode_t mode, unsigned how, struct err *err)
+{
+    /* openat2 is strict: O_PATH goes with few others. */
+    flags |= (flags & O_PATH) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
     /* EAGAIN: a rename raced with the walk. A tenant can cause that for ever, so we give up. */
     for (int tries = 0; tries < 32; tries++) {
-        long fd = SYS(syscall(SYS_openat2, dir_fd, path, &how, sizeof how));
+        int fd = open_once(dir_fd, path, flags, mode, how);
         if (fd >= 0)
-            return (int)fd;
+            return fd;
         if (errno != EAGAIN && errno != EINTR)
             break;
     }
-    return err_sys(err, errno, "open '%s'", path);
+    if (errno != EXDEV)
+        return err_sys(err, errno, "open '%s'", path);
+    (void)err_set(err, ERR_PATH_ESCAPES, "'%s' leads out of the tree", path);
+    err->sys = EXDEV;
+    return -1;
+}
+
+int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct err *err)
+{
+    return fd_open_in(dir_fd, path, flags, mode, 0, err);
 }
 
 int fd_write_all(int fd, struct str bytes, struct err *err)
@@ -102,6 +143,6 @@ int fd_make_dirs(const char *path, mode_t mode, struct err *err)
     if (SYS(stat(path, &st)) < 0)
         return err_sys(err, errno, "open '%s'", path);
     if (!S_ISDIR(st.st_mode))
-        return err_set(err, ERR_INVALID, "'%s' is not a directory", path);
+        return err_set(err, ERR_NOT_A_DIRECTORY, "'%s' is not a directory", path);
     return 0;
 }

@@ -17,9 +17,25 @@ static inline int fd_take(int *fd)
 void fd_close(int *fd); /* closes what is open and sets -1; errno stays */
 #define AUTO_CLOSE AUTO(fd_close)
 
-/* Opens `path` below `dir_fd`; the kernel refuses any way out, links included (FORBIDDEN). A path
- * that a sandbox can influence is opened with this and nothing else. */
+/* How fd_open_in resolves a path. */
+enum {
+    FD_IN_ROOT = 1, /* "/" and ".." stop at `dir_fd`, as after chroot; else they are PATH_ESCAPES */
+    FD_NO_LINKS = 2, /* a symbolic link on the way is refused (ELOOP) */
+    FD_NO_XDEV = 4,  /* a mount point on the way is refused (PATH_ESCAPES) */
+};
+
+/* Opens `path` below `dir_fd`; the kernel refuses any way out, symbolic links and the magic ones
+ * of /proc included. A path that a sandbox can influence is opened with this and nothing else.
+ * Kernels without openat2 get a walk over the components with the same results. */
+int fd_open_in(int dir_fd, const char *path, int flags, mode_t mode, unsigned how,
+               struct err *err) MUST_USE;
+/* fd_open_in with nothing special: what leads outside is PATH_ESCAPES. */
 int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct err *err) MUST_USE;
+/* From here on this process walks, as on a kernel without openat2: tests run both ways. */
+void fd_without_openat2(void);
+
+/* True when both lie in the same mount; false when in doubt. */
+bool fd_same_mount(int a, int b);
 
 int fd_write_all(int fd, struct str bytes, struct err *err) MUST_USE;
 

@@ -30,6 +30,14 @@ static bool too_deep(struct str text)
     return false;
 }
 
+/* jansson quotes what it stumbled over; a message is one line, whatever that was. */
+static void hide_controls(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 int json_parse(struct str text, struct json_t **ret_value, struct err *err)
 {
     if (text.len > JSON_SIZE_MAX)
@@ -39,9 +47,11 @@ int json_parse(struct str text, struct json_t **ret_value, struct err *err)
     json_error_t why;
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     struct json_t *value = json_loadb(text.len == 0 ? "" : text.ptr, text.len, flags, &why);
-    if (value == NULL)
+    if (value == NULL) {
+        hide_controls(why.text);
         return err_set(err, ERR_INVALID, "JSON, line %d, column %d: %s", why.line, why.column,
                        why.text);
+    }
     *ret_value = value;
     return 0;
 }

@@ -21,8 +21,8 @@ struct toml_parser {
 /* How a table came to be decides what may still be added to it:
  *   TOML_IMPLICIT  named on the way to [a.b]; [a] may define it once, sub-tables may join
  *   TOML_HEADER    defined by [a] or [[a]]; keys below the header, sub-tables by later headers
- *   TOML_DOTTED    made by `a.b = 1`; further dotted keys of the same section, sub-tables by
- * headers TOML_INLINE    { ... }; complete at its closing brace */
+ *   TOML_DOTTED    made by `a.b = 1`; more dotted keys of the section, sub-tables by headers
+ *   TOML_INLINE    { ... }; complete at its closing brace */
 enum toml_origin { TOML_IMPLICIT, TOML_HEADER, TOML_DOTTED, TOML_INLINE };
 
 /* The next byte, or -1 at the end. */

@@ -23,7 +23,7 @@
 #define vec_pop(vec) ((vec)->ptr[--(vec)->len])
 #define vec_last(vec) (&(vec)->ptr[(vec)->len - 1])
 #define VEC_EACH(item, vec)                                                                        \
-    for (__typeof__((vec)->ptr) item = (vec)->ptr;                                                 \
+    for (__typeof__(*(vec)->ptr) *item = (vec)->ptr;                                               \
          (vec)->len > 0 && item < (vec)->ptr + (vec)->len; item++)
 /* Takes out one element, keeping the order. */
 #define vec_remove(vec, index) vec_remove_((vec)->ptr, &(vec)->len, (index), sizeof *(vec)->ptr)

@@ -16,6 +16,11 @@ const struct cli_option cli_common[] = {
     {0},
 };
 
+const struct cli_option cli_json_only[] = {
+    CLI_OPTION_JSON,
+    {0},
+};
+
 /* How many words of the command line name this verb; 0 when they do not. */
 static int words_matched(const struct cli_verb *verb, int argc, char **argv)
 {
@@ -33,33 +38,47 @@ static const struct cli_verb *find_verb(int argc, char **argv, int *ret_words)
 {
     const struct cli_verb *best = NULL;
     *ret_words = 0;
-    for
-        CLI_VERBS(verb)
-        {
-            int words = words_matched(verb, argc, argv);
-            if (words > *ret_words) {
-                best = verb;
-                *ret_words = words;
-            }
+    CLI_EACH_VERB (verb) {
+        int words = words_matched(verb, argc, argv);
+        if (words > *ret_words) {
+            best = verb;
+            *ret_words = words;
         }
+    }
     return best;
 }
 
 /* "config" alone names no verb, but is the first word of some. */
 static bool is_group(struct str word)
 {
-    for
-        CLI_VERBS(verb)
-        {
-            struct str name = str_of(verb->name);
-            if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
-                return true;
-        }
+    CLI_EACH_VERB (verb) {
+        struct str name = str_of(verb->name);
+        if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
+            return true;
+    }
     return false;
+}
+
+/* "sandglass --config x serve": an option where a command belongs. */
+static int misplaced_option(const char *typed, struct err *err)
+{
+    struct nearest nearest = {.word = str_of(typed)};
+    nearest_offer(&nearest, STR("--help"));
+    nearest_offer(&nearest, STR("--version"));
+    if (nearest.best.len > 0)
+        return err_set(err, ERR_INVALID, "unknown option '%s'; did you mean '%.*s'?", typed,
+                       STR_ARG(nearest.best));
+    return err_set(
+        err, ERR_INVALID,
+        "'%s' stands where a command belongs: options come behind it; 'sandglass --help' "
+        "lists the commands",
+        typed);
 }
 
 static int unknown_verb(int argc, char **argv, struct err *err)
 {
+    if (argv[0][0] == '-')
+        return misplaced_option(argv[0], err);
     bool grouped = argc > 1 && is_group(str_of(argv[0]));
     AUTO_BUF struct buf typed = {0};
     buf_put_cstr(&typed, argv[0]);
@@ -69,10 +88,9 @@ static int unknown_verb(int argc, char **argv, struct err *err)
         return err_set(err, ERR_INVALID, "'%s' needs another word; see 'sandglass %s --help'",
                        argv[0], argv[0]);
     struct nearest nearest = {.word = buf_str(&typed)};
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        nearest_offer(&nearest, str_of(verb->name));
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            nearest_offer(&nearest, str_of(verb->name));
     if (nearest.best.len > 0)
         return err_set(err, ERR_INVALID, "unknown command '%s'; did you mean '%.*s'?",
                        buf_cstr(&typed), STR_ARG(nearest.best));
@@ -202,16 +220,36 @@ const char *cli_value(const struct cli_call *call, const char *option)
     return NULL;
 }
 
+static struct err print_failed; /* why standard output lacks something; code NONE: it does not */
+
 void cli_print(struct str text)
 {
-    struct err err;
-    (void)!fd_write_all(STDOUT_FILENO, text, &err);
+    struct err err = {0};
+    if (fd_write_all(STDOUT_FILENO, text, &err) < 0 && err.sys != EPIPE)
+        print_failed = err;
 }
 
+/* Messages quote what was typed and what files hold: no byte of it may steer the terminal. */
 static int report(const struct err *err)
 {
-    (void)fprintf(stderr, "sandglass: %s\n", err->msg);
+    char line[ERR_MSG_MAX];
+    (void)snprintf(line, sizeof line, "%s", err->msg);
+    for (char *c = line; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    (void)fprintf(stderr, "sandglass: %s\n", line);
     return err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+/* What could not be printed was not done. */
+static int finish(int code)
+{
+    if (print_failed.code == ERR_NONE)
+        return code;
+    (void)err_wrap(&print_failed, "standard output");
+    int failed = report(&print_failed);
+    print_failed = (struct err){0};
+    return code == EXIT_OK ? failed : code;
 }
 
 /* "sandglass", "sandglass --help", "sandglass config --help": what is asked of no single verb. */
@@ -225,10 +263,9 @@ static bool answered_without_verb(int argc, char **argv)
     if (help) {
         cli_help_overview(&out);
     } else if (group_help) {
-        for
-            CLI_VERBS(verb)
-        if (str_starts(str_of(verb->name), str_of(argv[0])) && !verb->hidden)
-            cli_help_verb(verb, &out);
+        CLI_EACH_VERB (verb)
+            if (str_starts(str_of(verb->name), str_of(argv[0])) && !verb->hidden)
+                cli_help_verb(verb, &out);
     } else if (strcmp(argv[0], "--version") == 0) {
         buf_put_cstr(&out, "sandglass " SG_VERSION "\n");
     }
@@ -264,7 +301,7 @@ int cli_main(int argc, char **argv)
         argv[argc - 1] = help_flag;
     }
     if (answered_without_verb(argc, argv))
-        return EXIT_OK;
+        return finish(EXIT_OK);
     struct err err = {0};
     int words;
     const struct cli_verb *verb = find_verb(argc, argv, &words);
@@ -273,5 +310,5 @@ int cli_main(int argc, char **argv)
         return report(&err);
     }
     int code = run_verb(verb, argc - words, argv + words, &err);
-    return code < 0 ? report(&err) : code;
+    return code < 0 ? report(&err) : finish(code);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /* The command line: one table of verbs from which come dispatch, --help, completion and the man
- * page. A verb is a row in verbs.c and a cmd_*.c. */
+ * page. A verb is defined with its options in its cmd_*.c and listed in verbs.c. */
 
 #include "base/str.h"
 
@@ -11,7 +11,7 @@ struct err;
 enum {
     EXIT_OK = 0,
     EXIT_FAILED = 1,   /* the thing asked for did not work; the message says why */
-    EXIT_USAGE = 2,    /* the command line is wrong; nothing was done */
+    EXIT_USAGE = 2,    /* the command line or config.toml is wrong; nothing was done */
     EXIT_TIMEOUT = 124 /* the code or command ran into its time limit */
 };
 
@@ -59,9 +59,12 @@ struct cli_verb {
         .name = "json", .help = "Print JSON for programs instead of text for people"               \
     }
 
-/* The table; ends with a row without name. `cli_common` options are understood by every verb:
- * --help, --config FILE. */
-extern const struct cli_verb cli_verbs[];
+/* For a verb that has that option and no other. */
+extern const struct cli_option cli_json_only[];
+
+/* The table; NULL ends it. `cli_common` options are understood by every verb: --help, --config
+ * FILE. */
+extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_option cli_common[];
 
 /* All of main(): parses, runs, prints errors, gives the exit code. */
@@ -71,5 +74,6 @@ bool cli_has(const struct cli_call *call, const char *option);
 /* The value of the last one given, or NULL. */
 const char *cli_value(const struct cli_call *call, const char *option);
 
-/* Standard output as one write; a closed pipe is not an error worth a message. */
+/* Standard output as one write. A pipe that nobody reads is no error; any other failure makes
+ * cli_main say so and fail. */
 void cli_print(struct str text);

@@ -227,7 +227,7 @@ static int finish(const struct exec_request *request, struct exec_result *result
     return done < 0 ? exec_refused_code(err) : exec_exit_code(result);
 }
 
-int cmd_exec(const struct cli_call *call, struct err *err)
+static int exec(const struct cli_call *call, struct err *err)
 {
     static struct exec_request request; /* large; one a process */
     struct exec_result result = {0};
@@ -241,3 +241,58 @@ int cmd_exec(const struct cli_call *call, struct err *err)
     exec_result_done(&result);
     return code;
 }
+
+static const struct cli_option exec_options[] = {
+    {.letter = 'w',
+     .name = "workspace",
+     .value = "DIR",
+     .help = "Show this directory at /workspace, writable"},
+    {.letter = 'm',
+     .name = "memory",
+     .value = "SIZE",
+     .help = "Limit memory (default 512m; 'none' for no limit)"},
+    {.name = "pids", .value = "N", .help = "Limit processes and threads (default 256)"},
+    {.name = "cpus",
+     .value = "N",
+     .help = "Limit cores, as in 0.5 (default 1; 'none' for no limit)"},
+    {.name = "disk",
+     .value = "SIZE",
+     .help = "Limit what is written into memory-backed directories (default 1g)"},
+    {.letter = 't',
+     .name = "timeout",
+     .value = "TIME",
+     .help = "End it after 30s, 500ms, 2m, ... (default never)"},
+    {.letter = 'e',
+     .name = "env",
+     .value = "K=V",
+     .help = "Set a variable; K alone copies ours",
+     .repeated = true},
+    {.name = "ro",
+     .value = "SRC:DST",
+     .help = "Show a file or directory read-only",
+     .repeated = true},
+    {.name = "rw",
+     .value = "SRC:DST",
+     .help = "Show a file or directory writable",
+     .repeated = true},
+    {.name = "cwd", .value = "DIR", .help = "Start in this directory (default /workspace)"},
+    {.name = "overlay", .help = "Make the whole tree writable; what is written is lost at the end"},
+    {.name = "tty", .help = "Give it a terminal"},
+    CLI_OPTION_JSON,
+    {0},
+};
+
+const struct cli_verb cmd_exec = {
+    .name = "exec",
+    .args = "[-- CMD [ARG...]]",
+    .summary = "Run a command in a fresh jail; a shell when none is given",
+    .details = "Needs no daemon. The jail has the host's programs read-only, no network but "
+               "loopback, and is gone afterwards, with everything that ran in it. Exits with "
+               "the command's own code, 128+N when signal N ended it, 124 after a timeout, "
+               "127 when there is no such program and 126 when it cannot be run. With --json "
+               "prints exit code, output, timings, peak memory and what ended it.",
+    .options = exec_options,
+    .args_max = CLI_ARGS_MAX - 1,
+    .verbatim = true,
+    .run = exec,
+};

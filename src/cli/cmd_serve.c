@@ -52,11 +52,16 @@ static struct server_options options_of(const struct cli_call *call, const struc
     };
 }
 
-int cmd_serve(const struct cli_call *call, struct err *err)
+static int serve(const struct cli_call *call, struct err *err)
 {
     AUTO_CONFIG struct config *config = NULL;
     if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
+    const char *dir = cli_value(call, "data-dir");
+    if (dir == NULL ? config->server.data_dir.len == 0 : dir[0] == '\0')
+        return err_set(err, ERR_INVALID,
+                       "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
+                       "server.data_dir");
     log_setup(config->server.log_level, config->server.log_format, 2);
     name_list names = {0};
     collect_names(call, config, &names);
@@ -66,3 +71,22 @@ int cmd_serve(const struct cli_call *call, struct err *err)
     vec_done(&names);
     return code;
 }
+
+static const struct cli_option serve_options[] = {
+    {0, "listen", "ADDR", "Where to listen: HOST:PORT, [IPV6]:PORT or unix:/PATH (127.0.0.1:7070)"},
+    {0, "data-dir", "DIR", "Where everything is kept (SANDGLASS_HOME, else /var/lib/sandglass)"},
+    {0, "name", "HOST", "A further host name by which clients call this server", .repeated = true},
+    {0},
+};
+
+const struct cli_verb cmd_serve = {
+    .name = "serve",
+    .args = "",
+    .summary = "Run the server",
+    .details =
+        "Prints its address, the file with the bearer token and a first command to try, "
+        "then serves until SIGTERM, SIGINT or SIGHUP. Running requests are finished, for up to "
+        "server.drain_seconds (10); a second signal ends it at once.",
+    .options = serve_options,
+    .run = serve,
+};

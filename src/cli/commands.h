@@ -1,15 +1,19 @@
 #pragma once
 
-/* The handlers that the table of verbs names, one cmd_*.c each. */
+/* The verbs that the table in verbs.c lists, each defined at the end of its cmd_*.c. */
 
-struct cli_call;
-struct err;
+struct cli_verb;
 
-int cmd_completion_bash(const struct cli_call *call, struct err *err);
-int cmd_config_docs(const struct cli_call *call, struct err *err);
-int cmd_config_schema(const struct cli_call *call, struct err *err);
-int cmd_config_show(const struct cli_call *call, struct err *err);
-int cmd_exec(const struct cli_call *call, struct err *err);
-int cmd_doctor(const struct cli_call *call, struct err *err);
-int cmd_man(const struct cli_call *call, struct err *err);
-int cmd_serve(const struct cli_call *call, struct err *err);
+extern const struct cli_verb cmd_bridges;
+extern const struct cli_verb cmd_bridges_call;
+extern const struct cli_verb cmd_bridges_docs;
+extern const struct cli_verb cmd_completion_bash;
+extern const struct cli_verb cmd_config_docs;
+extern const struct cli_verb cmd_config_schema;
+extern const struct cli_verb cmd_config_show;
+extern const struct cli_verb cmd_doctor;
+extern const struct cli_verb cmd_exec;
+extern const struct cli_verb cmd_man;
+extern const struct cli_verb cmd_policy_test;
+extern const struct cli_verb cmd_run;
+extern const struct cli_verb cmd_serve;

@@ -2,7 +2,7 @@
 
 #include "cli/internal.h"
 
-enum { LABEL_WIDTH = 26 };
+enum { LABEL_WIDTH = 26, TEXT_WIDTH = 80 };
 
 void cli_usage_line(const struct cli_verb *verb, struct buf *out)
 {
@@ -28,13 +28,31 @@ static void put_option(const struct cli_option *option, struct buf *out)
                option->repeated ? " (may be repeated)" : "");
 }
 
+/* Words of a paragraph on lines that fit a terminal; its own line ends stay. */
+static void put_wrapped(struct str text, struct buf *out)
+{
+    struct str line, word;
+    while (str_split(&text, '\n', &line)) {
+        for (size_t column = 0; str_split(&line, ' ', &word); column += word.len) {
+            bool fits = column + 1 + word.len <= TEXT_WIDTH;
+            if (column > 0)
+                buf_put_char(out, fits ? ' ' : '\n');
+            column = column > 0 && fits ? column + 1 : 0;
+            buf_put(out, word);
+        }
+        buf_put_char(out, '\n');
+    }
+}
+
 void cli_help_verb(const struct cli_verb *verb, struct buf *out)
 {
     buf_put_cstr(out, "Usage: ");
     cli_usage_line(verb, out);
     buf_printf(out, "\n\n%s.\n", verb->summary);
-    if (verb->details != NULL)
-        buf_printf(out, "\n%s\n", verb->details);
+    if (verb->details != NULL) {
+        buf_put_char(out, '\n');
+        put_wrapped(str_of(verb->details), out);
+    }
     buf_put_cstr(out, "\nOptions:\n");
     const struct cli_option *option = NULL;
     while ((option = cli_next_option(verb, option)) != NULL)
@@ -47,12 +65,12 @@ void cli_help_overview(struct buf *out)
     buf_put_cstr(out,
                  "sandglass " SG_VERSION ": a place where the code that a model writes can run\n"
                  "\nUsage: sandglass COMMAND [OPTION...] [ARG...]\n\nCommands:\n");
-    for
-        CLI_VERBS(verb)
-    if (!verb->hidden)
-        buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
+    CLI_EACH_VERB (verb)
+        if (!verb->hidden)
+            buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
     buf_put_cstr(out,
                  "\n'sandglass COMMAND --help' explains one.\n"
-                 "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line,\n"
-                 "124 time limit reached. 'run' and 'exec' give the code of what they ran.\n");
+                 "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line or\n"
+                 "configuration, 124 time limit reached. 'run' and 'exec' give the code of what "
+                 "they ran.\n");
 }

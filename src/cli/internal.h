@@ -17,4 +17,6 @@ void cli_option_label(const struct cli_option *option, struct buf *out);
 void cli_help_overview(struct buf *out);
 void cli_help_verb(const struct cli_verb *verb, struct buf *out);
 
-#define CLI_VERBS(verb) (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++)
+/* A loop over the table; hidden verbs too. */
+#define CLI_EACH_VERB(verb)                                                                        \
+    for (const struct cli_verb *const *at_ = cli_verbs, *verb = *at_; verb != NULL; verb = *++at_)

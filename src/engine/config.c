@@ -86,19 +86,16 @@ static int find_file(struct config *config, const char *file, struct buf *text, 
 
 /* Computed defaults. */
 
-static int set_data_dir(struct config *config, struct err *err)
+/* Without a home both stay empty: most verbs need none, and --data-dir may name one. */
+static void set_data_dir(struct config *config)
 {
     struct config_server *server = &config->server;
     if (server->data_dir.len == 0 && geteuid() == 0)
         server->data_dir = STR("/var/lib/sandglass");
     if (server->data_dir.len == 0)
         server->data_dir = xdg_dir(&config->arena, "XDG_DATA_HOME", ".local/share");
-    if (server->data_dir.len == 0)
-        return err_set(err, ERR_INVALID,
-                       "no home directory to keep data in: set SANDGLASS_HOME or server.data_dir");
-    if (server->token_file.len == 0)
+    if (server->token_file.len == 0 && server->data_dir.len > 0)
         server->token_file = arena_printf(&config->arena, "%.*s/token", STR_ARG(server->data_dir));
-    return 0;
 }
 
 /* [sandbox] alone says that sandboxes are wanted. */
@@ -286,8 +283,9 @@ static int fill(struct config *config, const char *file, struct err *err)
         memmove(err->msg, err->msg + end, strlen(err->msg + end) + 1);
         return err_wrap(err, "%.*s:%d:%d", STR_ARG(config->file), line, column);
     }
-    if (config_read(config, root, err) < 0 || set_data_dir(config, err) < 0)
+    if (config_read(config, root, err) < 0)
         return -1;
+    set_data_dir(config);
     set_sandbox_enabled(config, root);
     set_provider_defaults(config);
     if (check_agreement(config, err) < 0)

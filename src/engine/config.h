@@ -56,7 +56,7 @@ struct config_dependency {
 
 struct config_server {
     struct str listen;
-    struct str data_dir;
+    struct str data_dir; /* empty, as token_file, where there is no home directory */
     struct str token_file;
     struct config_list host_names;
     enum log_format log_format;
@@ -78,15 +78,21 @@ struct config_sandbox {
 struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
-    int64_t open_files, tmp_mb, workspace_mb;
-    int64_t exec_seconds, kill_grace_ms, output_kb;
-    int64_t pool_size;
 };
 
 struct config_isolate {
     int64_t memory_mb, timeout_ms, code_max_chars;
     int64_t console_lines, result_depth, result_items;
     int64_t pool_size;
+};
+
+struct config_egress {
+    struct config_list dns_servers; /* ADDRESS:PORT; empty: the system's */
+    struct config_list private;     /* HOST=ADDRESS:PORT */
+};
+
+struct config_bridges {
+    struct str weather_url;
 };
 
 struct config_setting;
@@ -100,6 +106,8 @@ struct config {
     struct config_sandbox sandbox;
     struct config_jail jail;
     struct config_isolate isolate;
+    struct config_egress egress;
+    struct config_bridges bridges;
 
     /* The loader's: where each value came from, and what is wiped at the end. */
     struct config_setting *settings, *last_setting;

@@ -3,7 +3,8 @@
 
 #include "engine/config_schema.h"
 
-#include <arpa/inet.h>
+#include "base/err.h"
+#include "io/listen.h"
 
 static bool is_alnum(char c)
 {
@@ -37,17 +38,6 @@ static bool is_one_line(struct str s)
     return s.len > 0;
 }
 
-static bool is_ip6(struct str s)
-{
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr address;
-    if (s.len == 0 || s.len >= sizeof text || str_find_char(s, '\0') < s.len)
-        return false;
-    memcpy(text, s.ptr, s.len);
-    text[s.len] = '\0';
-    return inet_pton(AF_INET6, text, &address) == 1;
-}
-
 static bool is_port(struct str s)
 {
     int64_t port;
@@ -65,17 +55,12 @@ static bool is_host_name(struct str s)
     return true;
 }
 
+/* The server's own reading: what passes here can be listened on, if the machine has it. */
 static bool is_address(struct str s)
 {
-    size_t colon = s.len;
-    while (colon > 0 && s.ptr[colon - 1] != ':')
-        colon--;
-    if (colon == 0 || !is_port(str_slice(s, colon, s.len)))
-        return false;
-    struct str host = str_slice(s, 0, colon - 1);
-    if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
-        return is_ip6(str_slice(host, 1, host.len - 1));
-    return is_host_name(host);
+    struct addr addr;
+    struct err err;
+    return addr_parse(s, &addr, &err) == 0;
 }
 
 static bool is_egress_host(struct str s)
@@ -87,6 +72,11 @@ static bool is_egress_host(struct str s)
     if (str_starts(s, STR("*.")))
         s = str_slice(s, 2, s.len);
     return is_lower(s) && is_host_name(s);
+}
+
+static bool is_own_host(struct str s)
+{
+    return is_egress_host(s) && s.ptr[0] != '*';
 }
 
 static bool is_path(struct str s)
@@ -150,10 +140,11 @@ static const struct {
     const char *name;
 } forms[] = {
     [CONFIG_ANY] = {is_one_line, "one line of text"},
-    [CONFIG_ADDRESS] = {is_address, "an address like 127.0.0.1:7070 or [::1]:7070"},
+    [CONFIG_ADDRESS] = {is_address, "an address like 127.0.0.1:7070, [::1]:7070 or unix:/PATH"},
     [CONFIG_PATH] = {is_path, "a path that begins with / or ~/"},
     [CONFIG_URL] = {is_url, "a URL with http:// or https://, without user and password"},
     [CONFIG_HOST] = {is_egress_host, "a host like api.example.com or *.example.com"},
+    [CONFIG_OWN_HOST] = {is_own_host, "a host like box.example.com"},
     [CONFIG_VARIABLE] = {is_variable, "the name of an environment variable"},
     [CONFIG_PACKAGE] = {is_package, "an npm package name, or pypi: and a Python one"},
     [CONFIG_VERSION] = {is_version, "a version like 1.2.3"},

@@ -25,11 +25,12 @@ enum config_type {
 
 /* What a string must look like. */
 enum config_form {
-    CONFIG_ANY,     /* one line, not empty */
-    CONFIG_ADDRESS, /* HOST:PORT */
-    CONFIG_PATH,    /* absolute, or below ~/ */
-    CONFIG_URL,     /* http or https */
-    CONFIG_HOST,    /* api.example.com, *.example.com, either with :PORT */
+    CONFIG_ANY,      /* one line, not empty */
+    CONFIG_ADDRESS,  /* IP:PORT or unix:/PATH */
+    CONFIG_PATH,     /* absolute, or below ~/ */
+    CONFIG_URL,      /* http or https */
+    CONFIG_HOST,     /* api.example.com, *.example.com, either with :PORT */
+    CONFIG_OWN_HOST, /* box.example.com, may be with :PORT */
     CONFIG_VARIABLE,
     CONFIG_PACKAGE,
     CONFIG_VERSION,

@@ -107,6 +107,17 @@ bool addr_is_loopback(const struct addr *addr)
     return addr_is_unix(addr);
 }
 
+struct addr addr_nearest(const struct addr *addr)
+{
+    struct addr near = *addr;
+    int family = addr->sa.any.sa_family;
+    if (family == AF_INET && addr->sa.v4.sin_addr.s_addr == htonl(INADDR_ANY))
+        near.sa.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&addr->sa.v6.sin6_addr))
+        near.sa.v6.sin6_addr = in6addr_loopback;
+    return near;
+}
+
 int addr_port(const struct addr *addr)
 {
     if (addr->sa.any.sa_family == AF_INET)
@@ -144,6 +155,9 @@ static int bind_failed(const struct addr *addr, int code, struct err *err)
     char text[ADDR_TEXT_SIZE];
     addr_format(addr, text);
     int port = addr_port(addr);
+    if (code == EADDRINUSE && addr_is_unix(addr))
+        return err_set(err, ERR_BUSY, "'%s' is there already; remove it or choose another path",
+                       addr->sa.un.sun_path);
     if (code == EADDRINUSE)
         return err_set(err, ERR_BUSY,
                        "port %d is in use (%s): stop the program that holds it "

@@ -207,6 +207,7 @@ void timer_set(struct timer *timer, int64_t delay_ms, int64_t repeat_ms)
 
 void timer_clear(struct timer *timer)
 {
+    loop_assert(loop_of(timer->uv.loop));
     (void)uv_timer_stop(&timer->uv);
 }
 

@@ -9,7 +9,7 @@
 #include "base/sys.h"
 
 /* What a stream still does. Reading: OPEN -> ENDED by read_some. Writing: OPEN -> FINISHING by
- * stream_finish -> SHUT by report_sent when the queue is empty, or any -> SHUT by write_failed. */
+ * stream_finish -> SHUT by send_some when the queue is empty, or any -> SHUT by write_failed. */
 enum side { SIDE_OPEN, SIDE_FINISHING, SIDE_SHUT };
 
 struct stream {

@@ -43,8 +43,9 @@ DEFINE_FREEP(stream)
 int stream_write(struct stream *stream, struct str bytes, struct err *err) MUST_USE;
 size_t stream_unsent(const struct stream *stream);
 bool stream_is_full(const struct stream *stream);
-/* No more writes: once all is sent the other side sees the end (shutdown for a socket), and
- * on_closed comes. Reading goes on. */
+/* No more writes: once all is sent a socket is shut down, so that the other side sees the end, and
+ * on_closed comes. A pipe has no such half: its reader sees the end when the stream is freed.
+ * Reading goes on. */
 void stream_finish(struct stream *stream);
 
 void stream_pause(struct stream *stream);

@@ -1,8 +1,8 @@
 #pragma once
 
-/* The programs that travel inside others, as bytes. */
+/* The programs that travel inside others: one row each. */
 
-#include "base/str.h"
+#include "base/embed.h"
 
-struct str init_program(void);   /* in the warden */
-struct str warden_program(void); /* in sandglass and whoever links the jail library */
+extern const struct embed_file init_program[];   /* in the warden */
+extern const struct embed_file warden_program[]; /* in sandglass and whoever links the jail */

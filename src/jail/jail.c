@@ -47,7 +47,7 @@ static int load_warden(struct err *err)
         fd = (int)SYS(syscall(SYS_memfd_create, "warden", flags));
     if (fd < 0)
         return err_sys(err, errno, "memfd_create");
-    if (fd_write_all(fd, warden_program(), err) < 0)
+    if (fd_write_all(fd, warden_program[0].bytes, err) < 0)
         return -1;
     if (SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)) < 0)
         return err_sys(err, errno, "seal the warden");

@@ -25,9 +25,11 @@
 
 enum { PROBE_PROJECT = 0x5347, QUOTA_BYTES = 256 * 1024, LOOP_BYTES = 1 << 20, LOOPS_MAX = 64 };
 
-static long quota_call(int fd, int command, struct dqblk *quota)
+/* QCMD of the C library shifts into the sign bit. */
+static long quota_call(int fd, unsigned command, struct dqblk *quota)
 {
-    return SYS(syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), PROBE_PROJECT, quota));
+    unsigned full = command << SUBCMDSHIFT | (PRJQUOTA & SUBCMDMASK);
+    return SYS(syscall(SYS_quotactl_fd, fd, full, PROBE_PROJECT, quota));
 }
 
 static int set_project(int fd, struct probe_result *result)

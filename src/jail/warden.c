@@ -503,7 +503,7 @@ static int start(struct err *err)
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = WORD_DAEMON};
     if (epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.daemon_fd, &event) < 0)
         return err_sys(err, errno, "epoll");
-    return maker_init(&self.maker, init_program(), err);
+    return maker_init(&self.maker, init_program[0].bytes, err);
 }
 
 int warden_main(void)

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     AUTO_JSON struct json_t *value = NULL, *again = NULL;
     if (json_parse(str_n((const char *)data, size), &value, &err) < 0) {
         assert(err.code == ERR_INVALID || err.code == ERR_TOO_LARGE);
+        assert(strpbrk(err.msg, "\r\n") == NULL);
         return 0;
     }
     AUTO_BUF struct buf first = {0}, pretty = {0}, second = {0};

@@ -1,6 +1,7 @@
 // `sandglass serve` from start to end: what a user sees, and what happens when things go wrong.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { connect, run, serve, sleep, tempDir, until } from './lib.mjs';
@@ -48,6 +49,17 @@ test('every door but liveness wants the token', T, async (t) => {
     }
   }
   assert.equal(bodies.size, 1);
+});
+
+test('wrong tokens are counted by address, right ones always served', T, async (t) => {
+  const server = await serve(t);
+  let answer;
+  for (let i = 0; i < 100; i++) answer = await server.get('/version', { headers: { authorization: 'Bearer x' } });
+  assert.equal(answer.status, 429);
+  assert.match(answer.headers.get('retry-after'), /^\d+$/);
+  assert.equal((await answer.json()).error.code, 'limit_reached');
+  assert.equal((await server.get('/version')).status, 200);
+  assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
 });
 
 test('errors have one shape', T, async (t) => {
@@ -181,6 +193,66 @@ test('a data directory that cannot be is one line that says what to do', T, asyn
     assert.equal(result.code, 1, dir);
     assert.match(result.stderr, /^sandglass: data directory '.*--data-dir\n$/);
     assert.equal(result.stderr.split('\n').length, 2);
+  }
+});
+
+test('a token file that cannot be trusted or used is refused with the way out', T, async (t) => {
+  const good = 'a'.repeat(40);
+  const cases = [['', 0o600], ['short', 0o600], [`${good} ${good}`, 0o600], ['a'.repeat(300), 0o600],
+    [`${good}\u00e9`, 0o600], [good, 0o644], [good, 0o620]];
+  for (const [text, mode] of cases) {
+    const dir = tempDir(t);
+    writeFileSync(join(dir, 'token'), text, { mode: 0o600 });
+    chmodSync(join(dir, 'token'), mode);
+    const { code, stderr } = await run(['serve', '--listen', '127.0.0.1:0', '--data-dir', dir]);
+    assert.equal(code, 1, text);
+    assert.match(stderr, /^sandglass: token file '.*remove it to get a new one.*\n$/);
+  }
+  const dir = tempDir(t);
+  mkdirSync(join(dir, 'token'));
+  assert.match((await run(['serve', '--listen', '127.0.0.1:0', '--data-dir', dir])).stderr,
+    /is not a regular file/);
+  // Mounted secrets are links.
+  const linked = tempDir(t);
+  writeFileSync(join(linked, 'secret'), `${good}\n`, { mode: 0o600 });
+  symlinkSync('secret', join(linked, 'token'));
+  assert.equal((await (await serve(t, { dir: linked })).get('/readyz')).status, 200);
+});
+
+test('a data directory that others can write is not used', T, async (t) => {
+  const dir = tempDir(t);
+  chmodSync(dir, 0o777);
+  const { code, stderr } = await run(['serve', '--listen', '127.0.0.1:0', '--data-dir', dir]);
+  assert.equal(code, 1);
+  assert.match(stderr, /^sandglass: data directory '.*can be written by others; .*--data-dir\n$/);
+});
+
+test('without a home only the server asks for a place', T, async (t) => {
+  if (process.getuid() !== 0) return t.skip('needs root to become somebody without a home');
+  const nobody = { uid: 65534, gid: 65534, env: {}, cwd: '/' };
+  const shown = await run(['config', 'show'], nobody);
+  if (shown.code === null || /EACCES/.test(shown.stderr)) return t.skip('the program is not theirs to run');
+  assert.equal(shown.code, 0, shown.stderr);
+  assert.match(shown.stdout, /^# data_dir: not set/m);
+  const refused = await run(['serve', '--listen', '127.0.0.1:0'], nobody);
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /^sandglass: no directory to keep data in: give --data-dir/);
+});
+
+test('SIGHUP drains like SIGTERM', T, async (t) => {
+  const server = await serve(t);
+  server.child.kill('SIGHUP');
+  assert.deepEqual(await server.exit, { code: 0, signal: null });
+  assert.ok(!existsSync(join(server.dir, 'run/pid')));
+});
+
+test('what is printed to try works for IPv6 and for every address', T, async (t) => {
+  for (const listen of ['[::1]:0', '[::]:0', '0.0.0.0:0']) {
+    const dir = tempDir(t);
+    writeFileSync(join(dir, 'token'), 'a'.repeat(40), { mode: 0o600 });
+    const server = await serve(t, { dir, listen });
+    const command = /^Try: (.*)$/m.exec(server.stdout)[1];
+    assert.equal(execFileSync('/bin/sh', ['-c', `${command} -s`], { encoding: 'utf8' }), '{"status":"ok"}\n');
   }
 });
 

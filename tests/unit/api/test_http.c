@@ -190,6 +190,7 @@ TEST(host_origin_and_token_are_checked)
     start(&fix, (struct http_options){0});
 #define TOKEN "Authorization: Bearer secret\r\n"
     CHECK(says(ASK(&fix, "GET /canary HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "421 "));
+    CHECK(says(ASK(&fix, "GET /canary HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "\"misdirected\""));
     CHECK(says(ASK(&fix, "GET /canary HTTP/1.1\r\nHost: x:1\r\n\r\n"), "421 "));
     CHECK(
         says(ASK(&fix, "GET /canary HTTP/1.1\r\n" H "Origin: http://x.evil.test\r\n\r\n"), "403 "));

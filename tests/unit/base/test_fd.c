@@ -31,10 +31,10 @@ TEST(fd_open_beneath_stays_inside)
     CHECK_INT(fcntl(good, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     AUTO_CLOSE int through_link = fd_open_beneath(dir_fd, "link", O_RDONLY, 0, &err);
     CHECK(through_link >= 0);
-    CHECK_ERR(fd_open_beneath(dir_fd, "absolute", O_RDONLY, 0, &err), ERR_FORBIDDEN);
-    CHECK_ERR(fd_open_beneath(dir_fd, "climbing", O_RDONLY, 0, &err), ERR_FORBIDDEN);
-    CHECK_ERR(fd_open_beneath(dir_fd, "/etc/passwd", O_RDONLY, 0, &err), ERR_FORBIDDEN);
-    CHECK_ERR(fd_open_beneath(dir_fd, "../x", O_RDONLY, 0, &err), ERR_FORBIDDEN);
+    CHECK_ERR(fd_open_beneath(dir_fd, "absolute", O_RDONLY, 0, &err), ERR_PATH_ESCAPES);
+    CHECK_ERR(fd_open_beneath(dir_fd, "climbing", O_RDONLY, 0, &err), ERR_PATH_ESCAPES);
+    CHECK_ERR(fd_open_beneath(dir_fd, "/etc/passwd", O_RDONLY, 0, &err), ERR_PATH_ESCAPES);
+    CHECK_ERR(fd_open_beneath(dir_fd, "../x", O_RDONLY, 0, &err), ERR_PATH_ESCAPES);
     CHECK_ERR(fd_open_beneath(dir_fd, "loop", O_RDONLY, 0, &err), ERR_INVALID);
     CHECK_ERR(fd_open_beneath(dir_fd, "absent", O_RDONLY, 0, &err), ERR_NOT_FOUND);
     CHECK_MSG("open 'absent': No such file or directory");
@@ -67,10 +67,10 @@ TEST(fd_make_dirs_makes_all_of_them)
     CHECK_OK(fd_make_dirs(path, 0700, &err));
     test_write(test_tmpdir(), "file", "");
     (void)snprintf(path, sizeof path, "%s/file", test_tmpdir());
-    CHECK_ERR(fd_make_dirs(path, 0700, &err), ERR_INVALID);
+    CHECK_ERR(fd_make_dirs(path, 0700, &err), ERR_NOT_A_DIRECTORY);
     CHECK_MSG("is not a directory");
     (void)snprintf(path, sizeof path, "%s/file/below", test_tmpdir());
-    CHECK_ERR(fd_make_dirs(path, 0700, &err), ERR_INVALID);
+    CHECK_ERR(fd_make_dirs(path, 0700, &err), ERR_NOT_A_DIRECTORY);
 }
 
 TEST(fd_write_all_reports_a_full_disk)

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "cli/cli.h"
+#include "cli/internal.h"
 
 /* Runs one command line with standard output and error caught in files of the test directory. */
 static int run(struct buf *out, struct buf *complaint, const char *line)
@@ -78,7 +78,27 @@ TEST(cli_says_what_is_wrong_and_the_way_out)
     check("man --config", EXIT_USAGE, "", "--config needs a value: FILE");
     check("man --help=1", EXIT_USAGE, "", "--help takes no value");
     check("man -c a --config=b", EXIT_USAGE, "", "--config is given twice");
+    check("--hepl", EXIT_USAGE, "", "did you mean '--help'?");
+    check("--config x man", EXIT_USAGE, "", "options come behind it");
+    check("a\033[31mb", EXIT_USAGE, "", "unknown command 'a?[31mb'");
     check("man extra", EXIT_USAGE, "", "unexpected 'extra'");
+}
+
+/* A full disk must not look like success. */
+TEST(cli_fails_when_its_output_is_lost)
+{
+    AUTO_CLOSE int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    AUTO_CLOSE int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    AUTO_CLOSE int saved_err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    AUTO_CLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)fflush(NULL);
+    CHECK(full >= 0 && dup2(full, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0);
+    char name[] = "sandglass", word[] = "man", version[] = "--version";
+    int verb = cli_main(2, (char *[]){name, word, NULL});
+    int plain = cli_main(2, (char *[]){name, version, NULL});
+    CHECK(dup2(saved, STDOUT_FILENO) >= 0 && dup2(saved_err, STDERR_FILENO) >= 0);
+    CHECK_INT(verb, EXIT_FAILED);
+    CHECK_INT(plain, EXIT_FAILED);
 }
 
 TEST(cli_output_made_from_the_table_names_every_verb)
@@ -89,7 +109,7 @@ TEST(cli_output_made_from_the_table_names_every_verb)
     CHECK_INT(run(&man, &complaint, "man"), EXIT_OK);
     CHECK_INT(run(&completion, &complaint, "completion bash"), EXIT_OK);
     CHECK_CSTR(buf_cstr(&complaint), "");
-    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+    CLI_EACH_VERB (verb) {
         CHECK(verb->summary[strlen(verb->summary) - 1] != '.');
         if (verb->hidden)
             continue;

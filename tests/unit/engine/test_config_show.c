@@ -37,8 +37,7 @@ static void set_canaries(void)
 }
 
 /* Runs a verb with standard output in `out`. */
-static int run_verb(int (*run)(const struct cli_call *, struct err *), bool json, struct buf *out,
-                    struct err *err)
+static int run_verb(const struct cli_verb *verb, bool json, struct buf *out, struct err *err)
 {
     static const struct cli_option json_flag = {.name = "json"};
     static const struct cli_option file_option = {.name = "config", .value = "FILE"};
@@ -48,7 +47,7 @@ static int run_verb(int (*run)(const struct cli_call *, struct err *), bool json
     (void)fflush(stdout);
     AUTO_CLOSE int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     CHECK(memory >= 0 && saved >= 0 && dup2(memory, STDOUT_FILENO) >= 0);
-    int code = run(&call, err);
+    int code = verb->run(&call, err);
     CHECK(dup2(saved, STDOUT_FILENO) >= 0);
     CHECK(lseek(memory, 0, SEEK_SET) == 0);
     CHECK_INT(buf_read_all(out, memory, err), 0);
@@ -127,7 +126,7 @@ TEST(config_show_json)
     AUTO_BUF struct buf out = {0};
     test_write(test_tmpdir(), "config.toml", with_secrets);
     CHECK_INT(chdir(test_tmpdir()), 0);
-    CHECK_INT(run_verb(cmd_config_show, true, &out, &err), EXIT_OK);
+    CHECK_INT(run_verb(&cmd_config_show, true, &out, &err), EXIT_OK);
     AUTO_JSON struct json_t *root = NULL;
     CHECK_OK(json_parse(buf_str(&out), &root, &err));
     CHECK_STR(text_of(root, "file"), "config.toml");
@@ -174,7 +173,7 @@ TEST(config_secrets_are_never_printed)
     for (int json = 0; json < 2; json++) {
         set_canaries();
         AUTO_BUF struct buf out = {0};
-        CHECK_INT(run_verb(cmd_config_show, json, &out, &err), EXIT_OK);
+        CHECK_INT(run_verb(&cmd_config_show, json, &out, &err), EXIT_OK);
         CHECK(holds(&out, "GROQ_API_KEY"));
         CHECK(!holds(&out, CANARY));
     }
@@ -213,7 +212,7 @@ TEST(config_schema_lists_every_section)
 {
     struct err err = {0};
     AUTO_BUF struct buf out = {0};
-    CHECK_INT(run_verb(cmd_config_schema, false, &out, &err), EXIT_OK);
+    CHECK_INT(run_verb(&cmd_config_schema, false, &out, &err), EXIT_OK);
     CHECK(holds(&out, "\n[providers.NAME]  "));
     CHECK(holds(&out, "\n[[sandbox.dependencies]]  "));
     CHECK(holds(&out, "integer 8 to 1024; default: 256"));
@@ -224,7 +223,7 @@ TEST(config_schema_json)
 {
     struct err err = {0};
     AUTO_BUF struct buf out = {0};
-    CHECK_INT(run_verb(cmd_config_schema, true, &out, &err), EXIT_OK);
+    CHECK_INT(run_verb(&cmd_config_schema, true, &out, &err), EXIT_OK);
     AUTO_JSON struct json_t *root = NULL;
     CHECK_OK(json_parse(buf_str(&out), &root, &err));
     CHECK_STR(text_of(root, "$schema"), "https://json-schema.org/draft/2020-12/schema");
@@ -254,7 +253,7 @@ TEST(config_docs_are_up_to_date)
 {
     struct err err = {0};
     AUTO_BUF struct buf written = {0}, committed = {0};
-    CHECK_INT(run_verb(cmd_config_docs, false, &written, &err), EXIT_OK);
+    CHECK_INT(run_verb(&cmd_config_docs, false, &written, &err), EXIT_OK);
     read_docs(&committed);
     if (!str_eq(buf_str(&written), buf_str(&committed)))
         fail_msg("docs/CONFIG.md is old: sandglass config docs >docs/CONFIG.md");

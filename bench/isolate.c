@@ -1,0 +1,325 @@
+/* Isolates beside what else can run a line of JavaScript apart from the rest of a program. */
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/vec.h"
+#include "bench.h"
+#include "isolate/worker.h"
+
+enum { FRESH = 5000, COPIES = 1000, COMPUTE = 7, ALIVE = 1000, RATE_MS = 1000 };
+
+static struct isolate_engine *engine;
+static struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
+static struct worker *worker;
+static struct isolate *holder; /* of about 1 MB of objects */
+static struct isolate_checkpoint *checkpoint;
+static struct buf plain, packed;
+
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        struct err err = {0};                                                                      \
+        if ((call) < 0) {                                                                          \
+            (void)fprintf(stderr, "%s: %s\n", #call, err.msg);                                     \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void check(const struct isolate_result *result, const char *json)
+{
+    if (result->status == ISOLATE_OK && strcmp(buf_cstr(&result->json), json) == 0)
+        return;
+    (void)fprintf(stderr, "wrong result: %s %s\n", buf_cstr(&result->json),
+                  buf_cstr(&result->error_stack));
+    exit(1);
+}
+
+static void engine_fresh(void *ctx)
+{
+    (void)ctx;
+    struct isolate *isolate = NULL;
+    AUTO_RESULT struct isolate_result result = {0};
+    const struct isolate_call call = {.code = STR("1+1")};
+    MUST(isolate_new(engine, &limits, &isolate, &err));
+    MUST(isolate_run(isolate, &call, NULL, &result, &err));
+    check(&result, "2");
+    (void)isolate_free(isolate);
+}
+
+static struct str sum_code = STR("1+1"), log_code = STR("console.log({a: [1, 2]}, 'x')");
+
+static void worker_fresh(void *ctx)
+{
+    const struct isolate_call call = {.code = *(struct str *)ctx};
+    AUTO_RESULT struct isolate_result result = {0};
+    MUST(worker_run(worker, 0, &limits, &call, NULL, &result, &err));
+    if (result.status != ISOLATE_OK)
+        check(&result, "");
+}
+
+static void fork_it(void *ctx)
+{
+    (void)ctx;
+    struct isolate *copy = NULL;
+    MUST(isolate_fork(holder, &copy, &err));
+    (void)isolate_free(copy);
+}
+
+static void take_checkpoint(void *ctx)
+{
+    (void)ctx;
+    struct isolate_checkpoint *made = NULL;
+    MUST(isolate_checkpoint(holder, &made, &err));
+    (void)isolate_checkpoint_free(made);
+}
+
+static void roll_back(void *ctx)
+{
+    (void)ctx;
+    MUST(isolate_rollback(holder, checkpoint, &err));
+}
+
+static void pause_to(void *ctx)
+{
+    struct buf *out = ctx;
+    buf_clear(out);
+    MUST(isolate_pause(holder, out == &plain ? ISOLATE_PACK_FAST : ISOLATE_PACK_SMALL, out, &err));
+}
+
+static void resume_from(void *ctx)
+{
+    struct isolate *copy = NULL;
+    MUST(isolate_resume(engine, buf_str(ctx), &limits, &copy, &err));
+    (void)isolate_free(copy);
+}
+
+static void fill_holder(void)
+{
+    const struct isolate_call call = {
+        .code = STR("globalThis.rows = Array.from({length: 4500}, (_, i) => "
+                    "({id: i, name: 'item number ' + i, tags: [i, i + 1]})); rows.length")};
+    AUTO_RESULT struct isolate_result result = {0};
+    MUST(isolate_new(engine, &limits, &holder, &err));
+    MUST(isolate_run(holder, &call, NULL, &result, &err));
+    check(&result, "4500");
+    MUST(isolate_checkpoint(holder, &checkpoint, &err));
+    pause_to(&plain);
+    pause_to(&packed);
+}
+
+/* --- Compute --- */
+
+struct compute {
+    char *code;
+};
+
+static void compute_run(void *ctx)
+{
+    struct compute *job = ctx;
+    struct isolate_limits roomy = limits;
+    roomy.memory_bytes = 256 << 20;
+    roomy.timeout_ms = 60000;
+    struct isolate *isolate = NULL;
+    AUTO_RESULT struct isolate_result result = {0};
+    const struct isolate_call call = {.code = str_of(job->code)};
+    MUST(isolate_new(engine, &roomy, &isolate, &err));
+    MUST(isolate_run(isolate, &call, NULL, &result, &err));
+    if (result.status != ISOLATE_OK)
+        check(&result, "");
+    (void)isolate_free(isolate);
+}
+
+static void read_file(const char *path, struct buf *out)
+{
+    FILE *file = fopen(path, "re");
+    char *space = NULL;
+    if (file == NULL) {
+        (void)fprintf(stderr, "%s cannot be read: run from the source tree\n", path);
+        exit(1);
+    }
+    for (size_t got = 1; got > 0;) {
+        MUST(buf_reserve(out, 4096, &space, &err));
+        got = fread(space, 1, 4096, file);
+        buf_commit(out, got);
+    }
+    (void)fclose(file);
+}
+
+static void compute(struct bench *bench)
+{
+    AUTO_BUF struct buf text = {0};
+    AUTO_JSON struct json_t *cases = NULL;
+    read_file("bench/isolate_compute.json", &text);
+    MUST(json_parse(buf_str(&text), &cases, &err));
+    struct str name, code;
+    struct json_t *value;
+    for (void *iter = NULL; json_next(cases, &iter, &name, &value);) {
+        struct compute job = {0};
+        if (!json_to_str(value, &code))
+            exit(1);
+        char row_name[64];
+        (void)snprintf(row_name, sizeof row_name, "isolate_%.*s", STR_ARG(name));
+        job.code = mem_dup_cstr(code.ptr);
+        /* The suite keeps names until its end. */
+        const struct bench_case row = {
+            .name = mem_dup_cstr(row_name), .run = compute_run, .ctx = &job};
+        bench_interleaved(bench, &row, 1, COMPUTE);
+        free(job.code);
+    }
+}
+
+/* --- Peers: rows that a Node process measures and prints --- */
+
+static void add_row(struct bench *bench, struct str line, const char *peer)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *row = NULL;
+    struct str name = {0};
+    if (json_parse(line, &row, &err) < 0 || !json_to_str(json_get(row, "name"), &name))
+        return;
+    const struct json_t *list = json_get(row, "samples");
+    size_t count = json_len(list);
+    AUTO_MEM double *samples = mem_alloc(MAX(count, (size_t)1) * sizeof *samples);
+    for (size_t i = 0; i < count; i++)
+        if (!json_to_f64(json_at(list, i), &samples[i]))
+            return;
+    if (count > 0)
+        bench_samples(bench, mem_dup_cstr(name.ptr), "us", samples, count, peer, NULL);
+}
+
+static void peers(struct bench *bench, const char *peer, const char *const args[])
+{
+    int out[2];
+    if (pipe(out) < 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)execvp(args[0], (char *const *)(uintptr_t)args);
+        _exit(127);
+    }
+    (void)close(out[1]);
+    AUTO_CLOSE int from = out[0];
+    AUTO_BUF struct buf text = {0};
+    struct err err = {0};
+    if (pid > 0 && buf_read_all(&text, from, &err) == 0) {
+        struct str rest = buf_str(&text), line;
+        while (str_split(&rest, '\n', &line))
+            add_row(bench, line, peer);
+    }
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* --- Memory --- */
+
+static double resident_kb(int pid)
+{
+    char path[64];
+    long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fscanf(file, "%*s %ld", &pages) != 1)
+        pages = 0;
+    if (file != NULL)
+        (void)fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static void memory(struct bench *bench)
+{
+    double before = resident_kb(worker_pid(worker));
+    for (int i = 0; i < ALIVE; i++) {
+        uint32_t isolate = 0;
+        AUTO_RESULT struct isolate_result result = {0};
+        const struct isolate_call call = {.code = STR("globalThis.x = {a: 1}; 1"),
+                                          .is_session = true};
+        MUST(worker_open(worker, &limits, &isolate, &err));
+        MUST(worker_run(worker, isolate, &limits, &call, NULL, &result, &err));
+    }
+    bench_figure(bench, "isolate_memory", "KB", (resident_kb(worker_pid(worker)) - before) / ALIVE,
+                 NULL, "each of 1,000 alive");
+}
+
+static void rate(struct bench *bench)
+{
+    int64_t until = clock_now_ms() + RATE_MS, count = 0;
+    for (; clock_now_ms() < until; count++)
+        engine_fresh(NULL);
+    bench_figure(bench, "engine_rate", "1/s", (double)count * 1000 / RATE_MS, NULL,
+                 "fresh isolates, one core");
+}
+
+static void stay_on_one_cpu(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+int main(int argc, char **argv)
+{
+    cpu_set_t all;
+    (void)sched_getaffinity(0, sizeof all, &all);
+    struct bench *bench = bench_begin("isolate");
+    static const char *const fresh_args[] = {"node", "bench/isolate_peers.mjs", "fresh", ".", NULL};
+    static const char *const node_args[] = {"node", "bench/isolate_peers.mjs", "compute", ".",
+                                            NULL};
+    static const char *const jitless_args[] = {
+        "node", "--jitless", "bench/isolate_peers.mjs", "compute", ".", "node_jitless", NULL};
+
+    stay_on_one_cpu();
+    const struct worker_options options = {.cpu = 0};
+    MUST(worker_start(&options, &worker, &err));
+    MUST(isolate_engine_new(NULL, &engine, &err));
+    const struct bench_case fresh[] = {
+        {.name = "isolate_fresh",
+         .peer = "node_vm_fresh",
+         .run = worker_fresh,
+         .ctx = &sum_code,
+         .note = "create, 1+1, destroy, in a locked worker"},
+        {.name = "engine_fresh",
+         .peer = "quickjs_wasi_fresh",
+         .run = engine_fresh,
+         .note = "the engine alone"},
+        {.name = "isolate_console",
+         .run = worker_fresh,
+         .ctx = &log_code,
+         .note = "a fresh one that logs an object"},
+    };
+    (void)sched_setaffinity(0, sizeof all, &all);
+    peers(bench, NULL, fresh_args);
+    stay_on_one_cpu();
+    bench_interleaved(bench, fresh, countof(fresh), FRESH);
+    rate(bench);
+    fill_holder();
+    const struct bench_case copies[] = {
+        {.name = "isolate_fork", .run = fork_it, .note = "1 MB of objects"},
+        {.name = "isolate_checkpoint", .run = take_checkpoint, .note = "1 MB of objects"},
+        {.name = "isolate_rollback", .run = roll_back, .note = "1 MB of objects"},
+        {.name = "isolate_pause", .run = pause_to, .ctx = &plain, .note = "to memory"},
+        {.name = "isolate_resume", .run = resume_from, .ctx = &plain, .note = "from memory"},
+    };
+    bench_interleaved(bench, copies, countof(copies), COPIES);
+    const struct bench_case disk[] = {
+        {.name = "isolate_pack", .run = pause_to, .ctx = &packed, .note = "to bytes for a disk"},
+        {.name = "isolate_unpack", .run = resume_from, .ctx = &packed},
+    };
+    bench_interleaved(bench, disk, countof(disk), COPIES / 10);
+    bench_figure(bench, "isolate_image", "KB", (double)plain.len / 1024, NULL, "1 MB of objects");
+    bench_figure(bench, "isolate_image_packed", "KB", (double)packed.len / 1024, NULL, "zstd");
+    memory(bench);
+    compute(bench);
+    (void)sched_setaffinity(0, sizeof all, &all);
+    peers(bench, NULL, node_args);
+    peers(bench, NULL, jitless_args);
+    return bench_end(bench, argc, argv);
+}

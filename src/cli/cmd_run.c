@@ -1,0 +1,290 @@
+/* sandglass run: code in a locked worker, without a daemon. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/run.h"
+#include "engine/config.h"
+
+enum { CODE_BYTES_MAX = 4 << 20, MODULES_MAX = 256, MB = 1 << 20 };
+
+static const char *const hint_keys[] = {"latitude", "longitude", "city", "country"};
+
+/* --- The request --- */
+
+static int number_option(const struct cli_call *call, const char *name, int64_t min, int64_t max,
+                         int64_t *number, struct err *err)
+{
+    const char *text = cli_value(call, name);
+    if (text == NULL)
+        return 0;
+    if (!str_to_i64(str_of(text), INT32_MIN, INT32_MAX, number))
+        return err_set(err, ERR_INVALID, "--%s: '%s' is not a whole number", name, text);
+    *number = MAX(MIN(*number, max), min);
+    return 0;
+}
+
+static int read_limits(const struct cli_call *call, struct run_request *request, struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
+        return -1;
+    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
+    int64_t memory_mb = config->isolate.memory_mb;
+    limits.timeout_ms = config->isolate.timeout_ms;
+    limits.code_chars = (uint32_t)config->isolate.code_max_chars;
+    limits.console_lines = (uint32_t)config->isolate.console_lines;
+    limits.result_depth = (int)config->isolate.result_depth;
+    limits.result_items = (uint32_t)config->isolate.result_items;
+    if (number_option(call, "timeout", ISOLATE_TIMEOUT_MIN_MS, ISOLATE_TIMEOUT_MAX_MS,
+                      &limits.timeout_ms, err) < 0 ||
+        number_option(call, "memory", 2, 1024, &memory_mb, err) < 0)
+        return -1;
+    limits.memory_bytes = (uint64_t)memory_mb * MB;
+    request->limits = limits;
+    return 0;
+}
+
+static int read_lang(const struct cli_call *call, const char *file, struct run_request *request,
+                     struct err *err)
+{
+    static const struct {
+        const char *name, *ending;
+        enum isolate_lang lang;
+        const char *shown;
+    } rows[] = {
+        {"js", ".js", ISOLATE_JS, "javascript"},
+        {"javascript", ".mjs", ISOLATE_JS, "javascript"},
+        {"ts", ".ts", ISOLATE_TS, "typescript"},
+        {"typescript", ".mts", ISOLATE_TS, "typescript"},
+        {"tsx", ".tsx", ISOLATE_TSX, "typescript"},
+    };
+    const char *wanted = cli_value(call, "lang");
+    request->lang = "javascript";
+    for (size_t i = 0; i < countof(rows); i++) {
+        bool hit = wanted != NULL ? strcmp(wanted, rows[i].name) == 0
+                                  : file != NULL && str_ends(str_of(file), str_of(rows[i].ending));
+        if (!hit)
+            continue;
+        request->call.lang = rows[i].lang;
+        request->lang = rows[i].shown;
+        return 0;
+    }
+    if (wanted != NULL)
+        return err_set(err, ERR_INVALID, "--lang: '%s' is none of js, ts and tsx", wanted);
+    return 0;
+}
+
+static int read_hints(const struct cli_call *call, struct run_request *request, struct err *err)
+{
+    for (size_t i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i].option->name, "hint") != 0)
+            continue;
+        struct str text = str_of(call->given[i].value);
+        size_t at = str_find_char(text, '='), known = 0;
+        struct str key = str_slice(text, 0, at);
+        while (known < countof(hint_keys) && !str_eq(key, str_of(hint_keys[known])))
+            known++;
+        double number;
+        struct str value = str_slice(text, at + 1, text.len);
+        if (at == text.len || known == countof(hint_keys))
+            return err_set(err, ERR_INVALID,
+                           "--hint: '%s' is not latitude=, longitude=, city= or country=",
+                           call->given[i].value);
+        if (known < 2 && !str_to_f64(value, &number))
+            return err_set(err, ERR_INVALID, "--hint: '%s' is not a number", text.ptr);
+        *vec_push(&request->hints) = (struct run_hint){hint_keys[known], value};
+    }
+    return 0;
+}
+
+/* {"NAME": "value"} of the names that were granted. */
+static void read_env(const struct cli_call *call, struct buf *out)
+{
+    struct json_out json = {.buf = out};
+    json_begin_object(&json);
+    for (size_t i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i].option->name, "env") != 0)
+            continue;
+        const char *value = getenv(call->given[i].value);
+        if (value != NULL)
+            json_key(&json, call->given[i].value), json_put_cstr(&json, value);
+    }
+    json_end_object(&json);
+}
+
+static int read_code(const struct cli_call *call, const char *file, struct buf *out,
+                     struct err *err)
+{
+    const char *given = cli_value(call, "eval");
+    if (given != NULL) {
+        buf_put_cstr(out, given);
+        return 0;
+    }
+    if (file == NULL || strcmp(file, "-") == 0)
+        return buf_read_all(out, STDIN_FILENO, err) < 0 ? err_wrap(err, "read the code") : 0;
+    AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", file);
+    return buf_read_all(out, fd, err) < 0 ? err_wrap(err, "read '%s'", file) : 0;
+}
+
+/* --- Running --- */
+
+static void on_console(void *user, enum isolate_stream stream, struct str text)
+{
+    struct run_request *request = user;
+    if (!request->as_json) {
+        run_print(stream, text);
+        return;
+    }
+    char *copy = mem_alloc(text.len + 1);
+    if (text.len > 0)
+        memcpy(copy, text.ptr, text.len);
+    *vec_push(&request->lines) = (struct run_line){stream, str_n(copy, text.len)};
+}
+
+void run_print(enum isolate_stream stream, struct str text)
+{
+    struct err err = {0};
+    AUTO_BUF struct buf line = {0};
+    buf_put(&line, text);
+    buf_put_char(&line, '\n');
+    /* A closed pipe is the reader's choice. */
+    if (fd_write_all(stream == ISOLATE_STDERR ? STDERR_FILENO : STDOUT_FILENO, buf_str(&line),
+                     &err) < 0)
+        return;
+}
+
+static void print_plain(const struct isolate_result *result)
+{
+    AUTO_BUF struct buf out = {0};
+    for (int i = 0; i < 2; i++) {
+        if (result->dropped[i] == 0)
+            continue;
+        buf_clear(&out);
+        buf_printf(&out, "... %llu more lines on %s were not kept",
+                   (unsigned long long)result->dropped[i], i == 1 ? "stderr" : "stdout");
+        run_print(ISOLATE_STDERR, buf_str(&out));
+    }
+    if (result->status != ISOLATE_OK)
+        run_print(ISOLATE_STDERR, buf_str(&result->error_stack));
+    else if (result->has_value)
+        run_print(ISOLATE_STDOUT, buf_str(&result->text));
+}
+
+static int exit_code(const struct isolate_result *result)
+{
+    return result->status == ISOLATE_OK        ? EXIT_OK
+           : result->status == ISOLATE_TIMEOUT ? EXIT_TIMEOUT
+                                               : EXIT_FAILED;
+}
+
+static int run_once(struct worker *worker, struct run_request *request, struct err *err)
+{
+    AUTO_RESULT struct isolate_result result = {0};
+    struct worker_host host = {.user = request, .console = on_console};
+    request->call.wants_text = !request->as_json;
+    if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
+        return -1;
+    if (!request->as_json) {
+        print_plain(&result);
+        return exit_code(&result);
+    }
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
+    run_put_json(request, &result, &out);
+    buf_put_char(&text, '\n');
+    cli_print(buf_str(&text));
+    return exit_code(&result);
+}
+
+static void request_done(struct run_request *request)
+{
+    VEC_EACH (line, &request->lines)
+        free((char *)line->text.ptr);
+    vec_done(&request->lines);
+    vec_done(&request->hints);
+}
+
+static const struct worker_options worker_plain = {.cpu = -1};
+
+static int run_code(const struct cli_call *call, const char *file, struct run_request *request,
+                    struct err *err)
+{
+    AUTO_BUF struct buf code = buf_with_limit(CODE_BYTES_MAX), env = {0};
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_WORKER struct worker *worker = NULL;
+    bool is_file = file != NULL && strcmp(file, "-") != 0 && cli_value(call, "eval") == NULL;
+    if (read_code(call, file, &code, err) < 0)
+        return -1;
+    struct isolate_module *modules = arena_array(&arena, struct isolate_module, MODULES_MAX);
+    if (is_file && run_find_modules(file, buf_str(&code), &arena, modules, MODULES_MAX,
+                                    &request->call.module_count, err) < 0)
+        return -1;
+    read_env(call, &env);
+    const char *slash = is_file ? strrchr(file, '/') : NULL;
+    request->call.code = buf_str(&code);
+    request->call.file = slash != NULL ? slash + 1 : is_file ? file : NULL;
+    request->call.env_json = buf_str(&env);
+    request->call.modules = modules;
+    if (worker_start(&worker_plain, &worker, err) < 0)
+        return -1;
+    return run_once(worker, request, err);
+}
+
+static int run(const struct cli_call *call, struct err *err)
+{
+    AUTO(request_done) struct run_request request = {.as_json = cli_has(call, "json")};
+    const char *file = call->arg_count > 0 ? call->args[0] : NULL;
+    if (read_limits(call, &request, err) < 0 || read_lang(call, file, &request, err) < 0 ||
+        read_hints(call, &request, err) < 0)
+        return -1;
+    if (file != NULL && cli_value(call, "eval") != NULL)
+        return err_set(err, ERR_INVALID, "give a file or --eval, not both");
+    bool prompt = file == NULL && cli_value(call, "eval") == NULL && isatty(STDIN_FILENO) == 1;
+    if (!prompt)
+        return run_code(call, file, &request, err);
+    AUTO_WORKER struct worker *worker = NULL;
+    if (worker_start(&worker_plain, &worker, err) < 0)
+        return -1;
+    return run_repl(worker, &request, err);
+}
+
+static const struct cli_option run_options[] = {
+    {.letter = 'e', .name = "eval", .value = "CODE", .help = "Run this text"},
+    {.name = "lang", .value = "js|ts|tsx", .help = "Language; else by the file's ending, else js"},
+    {.name = "timeout", .value = "MS", .help = "Time to run, 250 to 5000"},
+    {.name = "memory", .value = "MB", .help = "Memory of the isolate, 2 to 1024"},
+    {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
+    {.name = "hint",
+     .value = "KEY=VALUE",
+     .help = "latitude, longitude, city or country of the request",
+     .repeated = true},
+    {.name = "json", .help = "One JSON object with the value, the console and the limits"},
+    {0},
+};
+
+const struct cli_verb cmd_run = {
+    .name = "run",
+    .args = "[FILE|-]",
+    .summary = "Run JavaScript or TypeScript in an isolate",
+    .details =
+        "Prints what the code logs and then its value: the last expression, what a top-level "
+        "return gives, or what its promise settles to. Relative imports find files beside "
+        "FILE. With - the code is read from standard input; with nothing given on a terminal "
+        "you get a prompt that keeps its variables.\n"
+        "Exits 1 when the code fails and 124 when it runs out of time. Nothing of the machine "
+        "is visible to the code: no files, no network, no environment but what --env names.",
+    .options = run_options,
+    .args_max = 1,
+    .run = run,
+};

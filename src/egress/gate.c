@@ -1,0 +1,408 @@
+#include "egress/gate.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "egress/resolve.h"
+#include "io/loop.h"
+
+struct gate {
+    struct loop *loop;
+    const struct gate_options *options;
+    struct fetcher *fetcher;
+    size_t calls;
+};
+
+/* One hop: judged by name (begin_hop) -> resolving -> judged with addresses (judge_addresses) ->
+ * connecting, address by address (connect_next) -> answered (on_fetched) -> the next hop, or the
+ * end (succeed, fail, refuse). Ends found while starting wait for a turn of the loop. */
+struct gate_call {
+    struct gate *gate;
+    struct policy *policy;
+    struct arena arena;
+    struct str url_text, method, body;
+    struct fetch_header *headers;
+    size_t header_count;
+    enum gate_redirect redirect;
+    struct fetch_limits limits;
+    int64_t deadline_ms; /* monotonic */
+    struct timer *timer; /* the deadline; once ended: the turn in which `done` is called */
+    bool is_ended;
+
+    struct url url;
+    int hops;
+    struct resolve *resolve;
+    struct ip addresses[RESOLVE_ADDRESSES_MAX];
+    size_t address_count, address_next;
+    struct fetch *fetch;
+
+    struct err why;
+    struct verdict refusal;
+    bool is_refused;
+    gate_done *done;
+    void *ctx;
+};
+
+static void begin_hop(struct gate_call *call);
+
+/* Ends. */
+
+static void end(struct gate_call *call)
+{
+    call->is_ended = true;
+    timer_set(call->timer, 0, 0);
+}
+
+static void fail(struct gate_call *call, const struct err *why)
+{
+    call->why = *why;
+    end(call);
+}
+
+static void refuse(struct gate_call *call, enum err_code code, const struct verdict *verdict)
+{
+    call->refusal = *verdict;
+    call->is_refused = true;
+    struct err why;
+    (void)err_set(&why, code, "%s", verdict->text);
+    fail(call, &why);
+}
+
+static void on_timer(void *ctx)
+{
+    struct gate_call *call = ctx;
+    if (!call->is_ended) {
+        call->resolve = resolve_free(call->resolve);
+        call->fetch = fetch_free(call->fetch);
+        (void)err_set(&call->why, ERR_TIMEOUT, "%s: no answer in time", call->url.host.text);
+        call->is_ended = true;
+    }
+    call->done(call->ctx, NULL, call->is_refused ? &call->refusal : NULL, &call->why);
+}
+
+static void tell(const struct gate_call *call, const struct verdict *verdict,
+                 const struct host *host, uint16_t port)
+{
+    const struct gate_options *options = call->gate->options;
+    if (options->on_verdict != NULL)
+        options->on_verdict(options->ctx, verdict, host, port);
+}
+
+/* Redirects. */
+
+static bool is_redirect(int status)
+{
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+static struct str find_header(const struct fetch_answer *answer, struct str name)
+{
+    for (size_t i = 0; i < answer->header_count; i++)
+        if (str_eq(answer->headers[i].name, name))
+            return answer->headers[i].value;
+    return (struct str){0};
+}
+
+static bool is_body_header(struct str name)
+{
+    return str_eq_nocase(str_slice(name, 0, 8), STR("content-"));
+}
+
+/* What was meant for one host alone. A header that carries a key by another name is the caller's
+ * own affair; these two are what clients and browsers agree on. */
+static bool is_credential(struct str name)
+{
+    return str_eq_nocase(name, STR("authorization")) || str_eq_nocase(name, STR("cookie"));
+}
+
+static void drop_headers(struct gate_call *call, bool (*is_dropped)(struct str name))
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < call->header_count; i++)
+        if (!is_dropped(call->headers[i].name))
+            call->headers[kept++] = call->headers[i];
+    call->header_count = kept;
+}
+
+/* 303 asks for a GET, and so does everybody's reading of 301 and 302 after a POST. */
+static void change_method(struct gate_call *call, int status)
+{
+    bool is_post = str_eq(call->method, STR("POST"));
+    bool is_head = str_eq(call->method, STR("HEAD"));
+    if ((status == 303 && !is_head) || ((status == 301 || status == 302) && is_post)) {
+        call->method = STR("GET");
+        call->body = STR("");
+        drop_headers(call, is_body_header);
+    }
+}
+
+static void follow(struct gate_call *call, int status, struct str location)
+{
+    AUTO_BUF struct buf text = {0};
+    struct err err = {0};
+    struct url next;
+    struct verdict verdict;
+    if (++call->hops > GATE_REDIRECTS_MAX) {
+        verdict = verdict_make(VERDICT_REDIRECT_LOOP, "blocked: more than %d redirects",
+                               GATE_REDIRECTS_MAX);
+    } else if (url_join(&call->url, location, &text, &err) < 0 ||
+               url_parse(buf_str(&text), &next, &err) < 0) {
+        verdict = verdict_make(err.code == ERR_UNSUPPORTED ? VERDICT_SCHEME : VERDICT_URL_INVALID,
+                               "blocked a redirect: %s", err.msg);
+    } else if (call->url.is_https && !next.is_https) {
+        verdict = verdict_make(VERDICT_REDIRECT_DOWNGRADE,
+                               "blocked a redirect from https to http on %.100s", next.host.text);
+    } else {
+        if (!url_is_same_origin(&call->url, &next))
+            drop_headers(call, is_credential);
+        change_method(call, status);
+        call->url_text = arena_dup(&call->arena, buf_str(&text));
+        begin_hop(call);
+        return;
+    }
+    tell(call, &verdict, &call->url.host, call->url.port);
+    refuse(call, ERR_FORBIDDEN, &verdict);
+}
+
+/* One hop. */
+
+static void succeed(struct gate_call *call, const struct fetch_answer *http)
+{
+    AUTO_BUF struct buf url = {0};
+    url_put(&call->url, &url);
+    struct gate_answer answer = {
+        .http = *http,
+        .url = arena_dup(&call->arena, buf_str(&url)),
+        .is_redirected = call->hops > 0,
+    };
+    call->is_ended = true;
+    timer_clear(call->timer);
+    call->done(call->ctx, &answer, NULL, NULL);
+}
+
+static void connect_next(struct gate_call *call);
+
+static void on_failed(struct gate_call *call, const struct err *why)
+{
+    bool may_retry = fetch_never_connected(call->fetch) && call->address_next < call->address_count;
+    struct err err = *why;
+    call->fetch = fetch_free(call->fetch);
+    if (may_retry) {
+        connect_next(call);
+        return;
+    }
+    (void)err_wrap(&err, "%s", call->url.host.text);
+    fail(call, &err);
+}
+
+static void on_fetched(void *ctx, const struct fetch_answer *answer, const struct err *why)
+{
+    struct gate_call *call = ctx;
+    if (answer == NULL) {
+        on_failed(call, why);
+        return;
+    }
+    struct str location = find_header(answer, STR("location"));
+    bool leads_on = is_redirect(answer->status) && location.ptr != NULL;
+    if (!leads_on || call->redirect == GATE_REDIRECT_MANUAL) {
+        succeed(call, answer);
+        return;
+    }
+    int status = answer->status;
+    location = arena_dup(&call->arena, location);
+    call->fetch = fetch_free(call->fetch);
+    if (call->redirect == GATE_REDIRECT_FOLLOW) {
+        follow(call, status, location);
+        return;
+    }
+    struct verdict verdict =
+        verdict_make(VERDICT_REDIRECT, "%.100s answered with a redirect", call->url.host.text);
+    refuse(call, ERR_FORBIDDEN, &verdict);
+}
+
+static void connect_next(struct gate_call *call)
+{
+    struct err err = {0};
+    int64_t left_ms = call->deadline_ms - clock_now_ms();
+    struct fetch_request request = {
+        .is_https = call->url.is_https,
+        .host = host_str(&call->url.host),
+        .port = call->url.port,
+        .address = ip_to_addr(&call->addresses[call->address_next++], call->url.port),
+        .target = call->url.target,
+        .method = call->method,
+        .headers = call->headers,
+        .header_count = call->header_count,
+        .body = call->body,
+        .limits = call->limits,
+    };
+    request.limits.total_ms = MAX(left_ms, (int64_t)1);
+    if (fetch_start(call->gate->fetcher, &request, on_fetched, call, &call->fetch, &err) < 0)
+        fail(call, &err);
+}
+
+static void judge_addresses(struct gate_call *call)
+{
+    struct err err = {0};
+    struct ip own[IP_OWN_MAX];
+    size_t own_count = 0;
+    if (ip_own_list(own, &own_count, &err) < 0) {
+        fail(call, &err);
+        return;
+    }
+    struct verdict_request request = {
+        .scheme = url_scheme(&call->url),
+        .host = &call->url.host,
+        .port = call->url.port,
+        .method = call->method,
+        .path = url_path(&call->url),
+        .is_resolved = true,
+        .addresses = call->addresses,
+        .address_count = call->address_count,
+        .own = own,
+        .own_count = own_count,
+    };
+    struct verdict verdict = verdict_judge(call->policy, &request);
+    tell(call, &verdict, &call->url.host, call->url.port);
+    if (verdict_is_allowed(&verdict))
+        connect_next(call);
+    else
+        refuse(call, ERR_FORBIDDEN, &verdict);
+}
+
+static void on_resolved(void *ctx, const struct ip *addresses, size_t count, const struct err *why)
+{
+    struct gate_call *call = ctx;
+    if (why != NULL) {
+        struct verdict verdict = verdict_make(VERDICT_NOT_RESOLVED, "blocked %.100s:%d: %.100s",
+                                              call->url.host.text, call->url.port, why->msg);
+        enum err_code code = why->code;
+        call->resolve = resolve_free(call->resolve);
+        tell(call, &verdict, &call->url.host, call->url.port);
+        refuse(call, code, &verdict);
+        return;
+    }
+    memcpy(call->addresses, addresses, count * sizeof *addresses);
+    call->address_count = count;
+    call->resolve = resolve_free(call->resolve);
+    judge_addresses(call);
+}
+
+static void begin_hop(struct gate_call *call)
+{
+    struct err err = {0};
+    struct url url = {0};
+    struct verdict verdict = verdict_judge_url(call->policy, call->method, call->url_text, &url);
+    if (!verdict_is_allowed(&verdict)) {
+        /* For the record, as far as it can be told what was meant. */
+        if (url_parse(call->url_text, &url, &err) == 0)
+            tell(call, &verdict, &url.host, url.port);
+        refuse(call, ERR_FORBIDDEN, &verdict);
+        return;
+    }
+    call->url = url;
+    call->address_next = 0;
+    if (host_is_ip(&url.host)) {
+        call->addresses[0] = url.host.ip;
+        call->address_count = 1;
+        judge_addresses(call);
+        return;
+    }
+    struct resolve_options options = {
+        .servers = call->gate->options->dns_servers,
+        .timeout_ms = call->gate->options->resolve_ms,
+    };
+    if (resolve_start(call->gate->loop, &options, host_str(&url.host), on_resolved, call,
+                      &call->resolve, &err) < 0)
+        fail(call, &err);
+}
+
+/* A call. */
+
+static int check_request(const struct gate_request *request, struct err *err)
+{
+    if (request->header_count > FETCH_REQUEST_HEADERS_MAX)
+        return err_set(err, ERR_INVALID, "more than %d headers", FETCH_REQUEST_HEADERS_MAX);
+    if (request->body.len > FETCH_REQUEST_BODY_MAX)
+        return err_set(err, ERR_TOO_LARGE, "a body of more than %d bytes", FETCH_REQUEST_BODY_MAX);
+    for (size_t i = 0; i < request->header_count; i++)
+        if (fetch_check_header(request->headers[i].name, request->headers[i].value, err) < 0)
+            return -1;
+    return fetch_check_method(request->method, err);
+}
+
+static void copy_request(struct gate_call *call, const struct gate_request *request)
+{
+    struct arena *arena = &call->arena;
+    call->url_text = arena_dup(arena, request->url);
+    call->method = arena_dup(arena, request->method);
+    call->body = arena_dup(arena, request->body);
+    call->headers = arena_array(arena, struct fetch_header, request->header_count);
+    call->header_count = request->header_count;
+    for (size_t i = 0; i < request->header_count; i++) {
+        call->headers[i].name = arena_dup(arena, request->headers[i].name);
+        call->headers[i].value = arena_dup(arena, request->headers[i].value);
+    }
+    call->redirect = request->redirect;
+    call->limits = request->limits;
+}
+
+struct gate_call *gate_fetch(struct gate *gate, const struct gate_request *request, gate_done *done,
+                             void *ctx)
+{
+    loop_assert(gate->loop);
+    struct gate_call *call = mem_alloc(sizeof *call);
+    struct err err = {0};
+    int64_t total_ms = request->limits.total_ms > 0 ? request->limits.total_ms : FETCH_TOTAL_MS;
+    gate->calls++;
+    call->gate = gate;
+    call->policy = request->policy == NULL ? NULL : policy_ref(request->policy);
+    call->done = done;
+    call->ctx = ctx;
+    call->timer = timer_new(gate->loop, on_timer, call);
+    call->deadline_ms = clock_now_ms() + total_ms;
+    timer_set(call->timer, total_ms, 0);
+    if (check_request(request, &err) < 0) {
+        fail(call, &err);
+        return call;
+    }
+    copy_request(call, request);
+    begin_hop(call);
+    return call;
+}
+
+struct gate_call *gate_call_free(struct gate_call *call)
+{
+    if (call == NULL)
+        return NULL;
+    (void)resolve_free(call->resolve);
+    (void)fetch_free(call->fetch);
+    (void)timer_free(call->timer);
+    (void)policy_free(call->policy);
+    arena_done(&call->arena);
+    call->gate->calls--;
+    free(call);
+    return NULL;
+}
+
+int gate_open(struct loop *loop, const struct gate_options *options, struct gate **ret_gate,
+              struct err *err)
+{
+    struct fetcher *fetcher = NULL;
+    if (fetcher_open(loop, options->ca_file, &fetcher, err) < 0)
+        return -1;
+    struct gate *gate = mem_alloc(sizeof *gate);
+    *gate = (struct gate){.loop = loop, .options = options, .fetcher = fetcher};
+    *ret_gate = gate;
+    return 0;
+}
+
+struct gate *gate_free(struct gate *gate)
+{
+    if (gate == NULL)
+        return NULL;
+    assert(gate->calls == 0);
+    (void)fetcher_free(gate->fetcher);
+    free(gate);
+    return NULL;
+}

@@ -1,0 +1,70 @@
+#pragma once
+
+/* May this request leave? One function for every way out: an isolate's fetch, a proxy, a tunnel, a
+ * redirect. Pure: it asks nobody and remembers nothing.
+ *
+ * A request is judged twice: by its name before anything is resolved, so that not even a query
+ * leaves for a host that the policy does not know, and with every address once they are there. One
+ * address that may not be reached refuses the whole. */
+
+#include "egress/policy.h"
+#include "egress/url.h"
+
+/* name, machine-readable reason */
+#define VERDICT_MAP(X)                                                                             \
+    X(ALLOWED, "allowed")                                                                          \
+    X(POLICY_NONE, "policy_none")                                                                  \
+    X(URL_INVALID, "url_invalid")                                                                  \
+    X(HOST_INVALID, "host_invalid")                                                                \
+    X(SCHEME, "scheme_not_allowed")                                                                \
+    X(HOST_DENIED, "host_denied")                                                                  \
+    X(HOST, "host_not_allowed")                                                                    \
+    X(PORT, "port_not_allowed")                                                                    \
+    X(METHOD, "method_not_allowed")                                                                \
+    X(PATH, "path_not_allowed")                                                                    \
+    X(PATH_AMBIGUOUS, "path_ambiguous")                                                            \
+    X(NOT_INSPECTED, "not_inspected")                                                              \
+    X(NOT_RESOLVED, "not_resolved")                                                                \
+    X(ADDRESS, "address_not_public")                                                               \
+    X(REDIRECT_LOOP, "too_many_redirects")                                                         \
+    X(REDIRECT_DOWNGRADE, "redirect_downgrade")                                                    \
+    X(REDIRECT, "redirect_refused")
+
+enum verdict_reason {
+#define X(name, wire) VERDICT_##name,
+    VERDICT_MAP(X)
+#undef X
+        VERDICT_COUNT
+};
+
+enum { VERDICT_TEXT_SIZE = 240 };
+
+struct verdict {
+    enum verdict_reason reason;
+    char text[VERDICT_TEXT_SIZE]; /* one sentence for people; names no internal address */
+};
+
+struct verdict_request {
+    const char *scheme; /* "http", "https", or "tcp" for a tunnel that nobody looks into */
+    const struct host *host;
+    uint16_t port;
+    struct str method, path; /* both empty for a tunnel */
+    /* What the name resolved to. Not asked for while `is_resolved` is false. */
+    bool is_resolved;
+    const struct ip *addresses;
+    size_t address_count;
+    const struct ip *own; /* this machine's own addresses; ip_own_list */
+    size_t own_count;
+};
+
+struct verdict verdict_judge(const struct policy *policy, const struct verdict_request *request);
+/* By its name alone. On allow `*ret_url` is set; its text stays the caller's. */
+struct verdict verdict_judge_url(const struct policy *policy, struct str method, struct str text,
+                                 struct url *ret_url);
+struct verdict verdict_make(enum verdict_reason reason, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static inline bool verdict_is_allowed(const struct verdict *verdict)
+{
+    return verdict->reason == VERDICT_ALLOWED;
+}
+const char *verdict_reason_name(enum verdict_reason reason);

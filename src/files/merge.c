@@ -1,0 +1,66 @@
+#include "files/merge.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/sys.h"
+#include "files/internal.h"
+
+static int merge_level(int from_fd, int to_fd, unsigned how, bool moves, struct err *err);
+
+/* Both sides have a directory of this name. */
+static int merge_dirs(int from_fd, int to_fd, const char *name, unsigned how, bool moves,
+                      struct err *err)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+    AUTO_CLOSE int from = fd_open_in(from_fd, name, flags, 0, how, err);
+    AUTO_CLOSE int to = from < 0 ? -1 : fd_open_in(to_fd, name, flags, 0, how, err);
+    if (to < 0)
+        return -1;
+    return merge_level(from, to, how, moves, err);
+}
+
+static int merge_entry(int from_fd, int to_fd, const char *name, unsigned how, bool moves,
+                       struct err *err)
+{
+    struct stat from, to;
+    if (SYS(fstatat(from_fd, name, &from, AT_SYMLINK_NOFOLLOW)) < 0)
+        return err_sys(err, errno, "stat '%s'", name);
+    if (SYS(fstatat(to_fd, name, &to, AT_SYMLINK_NOFOLLOW)) < 0) {
+        if (errno != ENOENT)
+            return err_sys(err, errno, "stat '%s'", name);
+    } else if (S_ISDIR(from.st_mode) && S_ISDIR(to.st_mode)) {
+        return merge_dirs(from_fd, to_fd, name, how, moves, err);
+    } else if (S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)) {
+        return err_set(err, ERR_CONFLICT, "'%s' is %s in the tree and %s in the archive", name,
+                       files_type_name(to.st_mode), files_type_name(from.st_mode));
+    }
+    if (moves && SYS(renameat(from_fd, name, to_fd, name)) < 0)
+        return err_sys(err, errno, "move '%s'", name);
+    return 0;
+}
+
+static int merge_level(int from_fd, int to_fd, unsigned how, bool moves, struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open a directory");
+    AUTO_MEM struct files_dir *dir = mem_alloc(sizeof *dir);
+    dir->fd = fd;
+    struct files_dirent entry;
+    int got;
+    while ((got = files_dir_next(dir, &entry)) > 0)
+        if (merge_entry(from_fd, to_fd, entry.name, how, moves, err) < 0)
+            return -1;
+    return got < 0 ? err_sys(err, errno, "read a directory") : 0;
+}
+
+int files_merge(int from_fd, int to_fd, unsigned how, struct err *err)
+{
+    if (merge_level(from_fd, to_fd, how, false, err) < 0)
+        return -1;
+    return merge_level(from_fd, to_fd, how, true, err);
+}

@@ -1,0 +1,56 @@
+/* What a client may write into a request: the words around which requests are smuggled are ours. */
+
+#include "base/err.h"
+#include "io/fetch.h"
+
+static bool is_token(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_plain && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
+            return false;
+    }
+    return s.len > 0;
+}
+
+int fetch_check_method(struct str method, struct err *err)
+{
+    static const char *const refused[] = {"CONNECT", "TRACE", "TRACK"};
+    if (!is_token(method) || method.len > 20)
+        return err_set(err, ERR_INVALID, "the method must be one word like GET");
+    for (size_t i = 0; i < countof(refused); i++)
+        if (str_eq_nocase(method, str_of(refused[i])))
+            return err_set(err, ERR_INVALID, "method '%s' is not allowed", refused[i]);
+    return 0;
+}
+
+static bool is_ours(struct str name)
+{
+    static const char *const names[] = {
+        "host", "connection", "keep-alive", "transfer-encoding", "content-length", "upgrade",
+        "te",   "trailer",    "expect",     "http2-settings",
+    };
+    for (size_t i = 0; i < countof(names); i++)
+        if (str_eq_nocase(name, str_of(names[i])))
+            return true;
+    return str_eq_nocase(str_slice(name, 0, 6), STR("proxy-"));
+}
+
+int fetch_check_header(struct str name, struct str value, struct err *err)
+{
+    if (!is_token(name) || name.len > 256)
+        return err_set(err, ERR_INVALID,
+                       "a header's name must be one word of letters, digits "
+                       "and '-'");
+    if (is_ours(name))
+        return err_set(err, ERR_INVALID, "header '%.*s' is not the client's to set", STR_ARG(name));
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.ptr[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return err_set(err, ERR_INVALID,
+                           "header '%.*s': its value holds a control character (CR, LF or NUL?)",
+                           STR_ARG(name));
+    }
+    return 0;
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+/* For isolate.c, host.c and images.c alone. */
+
+#include "base/arena.h"
+#include "base/embed.h"
+#include "base/vec.h"
+#include "isolate/inspect.h"
+#include "isolate/isolate.h"
+#include "isolate/vm.h"
+
+extern const struct embed_file isolate_bootstrap[]; /* what isolates have from the start, in JS */
+
+enum { REJECTIONS_MAX = 64, CHUNKS_MAX = 16, SPARES_MAX = 4, BRIDGES_PENDING_MAX = 64 };
+
+struct chunk {
+    const char *name;
+    struct buf bytecode;
+};
+
+/* Functions of the bootstrap: values that are the same in every copy of the template. */
+struct entries {
+    vm_value tick, settle, abandon, set_bridges, set_env, peek, stop;
+};
+
+struct isolate_engine {
+    struct vm_image *template;
+    struct entries entries;
+    struct chunk chunks[CHUNKS_MAX];
+    size_t chunk_count;
+    struct strip *strip;           /* TypeScript to JavaScript */
+    struct vm *spares[SPARES_MAX]; /* instances that wait for their next isolate */
+    size_t spare_count;
+    char version[48];
+};
+
+struct isolate {
+    struct isolate_engine *engine;
+    struct vm *vm;
+    struct isolate_limits limits;
+    struct arena arena; /* texts of the moment; emptied when `busy` falls to zero */
+    int busy;           /* our own code holds texts: calls from scripts must not empty the arena */
+    struct buf code;    /* of the current run, without types; modules in turn */
+    const struct isolate_call *call;
+    const struct isolate_host *host;
+    struct isolate_result *result;
+    uint64_t runs;
+    int64_t born_ns;
+    bool is_gone;
+    uint32_t pending[BRIDGES_PENDING_MAX]; /* bridge calls under way */
+    size_t pending_count;
+    struct {
+        vm_value promise, reason;
+    } rejections[REJECTIONS_MAX];
+    size_t rejection_count;
+    struct answer *answers; /* to bridge calls, not given to the script yet */
+};
+
+struct answer {
+    struct answer *next;
+    uint32_t id;
+    bool ok;
+    struct str json;
+};
+
+extern const struct vm_hooks host_hooks;
+
+struct inspect host_inspect(struct isolate *isolate);
+struct vm_limits host_vm_limits(const struct isolate_limits *limits);
+/* Takes an instance from the spares, or makes one. */
+int engine_take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err *err) MUST_USE;
+void engine_give_vm(struct isolate_engine *engine, struct vm *vm);
+/* A new isolate without state: a vm and limits. */
+int isolate_bare(struct isolate_engine *engine, const struct isolate_limits *limits,
+                 struct isolate **ret_isolate, struct err *err) MUST_USE;

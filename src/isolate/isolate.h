@@ -1,0 +1,125 @@
+#pragma once
+
+/* JavaScript in an isolate: code in, value and console out.
+ *
+ * An engine holds the template image and runs the isolates of one process, one at a time. An
+ * isolate keeps its variables from one run to the next; pausing gives its bytes, from which any
+ * number of isolates can go on. Times out by itself: first by an exception that no script can
+ * catch, then by a trap, after which the isolate is gone.
+ *
+ * This is the inner wall. It belongs in a locked worker process (worker.h); tests and measurements
+ * use it directly. */
+
+#include "base/buf.h"
+#include "isolate/limits.h"
+
+struct arena;
+struct err;
+struct isolate;
+struct isolate_engine;
+
+enum isolate_lang { ISOLATE_JS, ISOLATE_TS, ISOLATE_TSX };
+
+enum isolate_stream { ISOLATE_STDOUT, ISOLATE_STDERR };
+
+enum isolate_status {
+    ISOLATE_OK,
+    ISOLATE_ERROR,   /* the script threw, or did not parse */
+    ISOLATE_TIMEOUT, /* the deadline passed */
+    ISOLATE_MEMORY,  /* the memory limit was reached */
+    ISOLATE_CRASH,   /* the engine failed; its wall held */
+};
+const char *isolate_status_name(enum isolate_status status);
+
+/* A file that scripts may import, by its path: "./lib/util.js" finds "lib/util.js". TypeScript by
+ * its ending: .ts, .mts, .cts, .tsx. */
+struct isolate_module {
+    struct str path, source;
+};
+
+/* What the surroundings do for a run. Any may be NULL. */
+struct isolate_host {
+    void *user;
+    /* A console call, without newline; as it comes. */
+    void (*console)(void *user, enum isolate_stream stream, struct str text);
+    /* A bridge call begins; isolate_settle answers it, now or later. False refuses: `*ret_why`. */
+    bool (*bridge)(void *user, uint32_t id, struct str name, struct str args_json,
+                   const char **ret_why);
+    /* Nothing to do for `ms` (-1: until an answer comes): wait for one and settle it. False when
+     * no answer can come any more. */
+    bool (*wait)(void *user, struct isolate *isolate, int64_t ms);
+};
+
+struct isolate_call {
+    struct str code;
+    enum isolate_lang lang; /* types are blanked in place: lines and columns stay */
+    const char *file;       /* for stacks; "script.js" when NULL */
+    bool is_session;        /* return once the value is there, leave timers for later runs */
+    bool wants_text;        /* fill result.text, the value as the console would show it */
+    const struct isolate_module *modules;
+    size_t module_count;
+    struct str env_json; /* an object for process.env; empty for none */
+};
+
+struct isolate_result {
+    enum isolate_status status;
+    bool has_value;  /* false for undefined */
+    struct buf json; /* the value, sanitized; "null" without one */
+    struct buf text; /* see wants_text */
+    struct buf error_name, error_message, error_stack;
+    uint64_t lines[2], dropped[2]; /* console calls kept and not kept, by stream */
+    int64_t runtime_ns;
+    bool is_gone; /* the isolate cannot run again */
+};
+void isolate_result_done(struct isolate_result *result);
+#define AUTO_RESULT AUTO(isolate_result_done)
+
+/* Boots the engine and evaluates the bootstrap: milliseconds. `bridges` are names for `api`, ending
+ * with NULL; NULL for none. */
+int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_engine,
+                       struct err *err) MUST_USE;
+struct isolate_engine *isolate_engine_free(struct isolate_engine *engine);
+DEFINE_FREEP(isolate_engine)
+#define AUTO_ENGINE AUTO(isolate_engine_freep)
+const char *isolate_engine_version(const struct isolate_engine *engine); /* "quickjs-ng 0.16.2" */
+
+int isolate_new(struct isolate_engine *engine, const struct isolate_limits *limits,
+                struct isolate **ret_isolate, struct err *err) MUST_USE;
+struct isolate *isolate_free(struct isolate *isolate);
+DEFINE_FREEP(isolate)
+#define AUTO_ISOLATE AUTO(isolate_freep)
+
+/* Runs code to its end. Fails with GONE (ended before), or TOO_LARGE (code); what the script does
+ * is in the result. */
+int isolate_run(struct isolate *isolate, const struct isolate_call *call,
+                const struct isolate_host *host, struct isolate_result *ret_result,
+                struct err *err) MUST_USE;
+/* Answers bridge call `id` with JSON (or with {name, message} when not ok); for use in `wait` and
+ * after `bridge`. Unknown ids are ignored. */
+void isolate_settle(struct isolate *isolate, uint32_t id, bool ok, struct str json);
+
+/* Plain for memory (a copy's time), compressed by zstd for disks and networks. */
+enum isolate_pack { ISOLATE_PACK_FAST, ISOLATE_PACK_SMALL };
+
+/* The bytes of an isolate at rest, appended to `out`. In a copy, bridge calls under way are
+ * rejected with an Error; timers keep their dates. */
+int isolate_pause(struct isolate *isolate, enum isolate_pack pack, struct buf *out,
+                  struct err *err) MUST_USE;
+int isolate_resume(struct isolate_engine *engine, struct str bytes,
+                   const struct isolate_limits *limits, struct isolate **ret_isolate,
+                   struct err *err) MUST_USE;
+/* Another isolate with the same state, without compression in between. */
+int isolate_fork(struct isolate *isolate, struct isolate **ret_copy, struct err *err) MUST_USE;
+
+/* Checkpoints live in memory; rolling back leaves the checkpoint usable. */
+struct isolate_checkpoint;
+int isolate_checkpoint(struct isolate *isolate, struct isolate_checkpoint **ret_checkpoint,
+                       struct err *err) MUST_USE;
+int isolate_rollback(struct isolate *isolate, const struct isolate_checkpoint *checkpoint,
+                     struct err *err) MUST_USE;
+struct isolate_checkpoint *isolate_checkpoint_free(struct isolate_checkpoint *checkpoint);
+DEFINE_FREEP(isolate_checkpoint)
+#define AUTO_CHECKPOINT AUTO(isolate_checkpoint_freep)
+
+/* Bytes of linear memory now. */
+uint64_t isolate_memory(const struct isolate *isolate);

@@ -1,0 +1,27 @@
+#pragma once
+
+/* Makes types simple before they are parsed.
+ *
+ * The inside of a type is of no interest here, it will be blanked. So the types that can be told
+ * from the tokens alone are overwritten by plain names of the same length, and the parser has less
+ * to read. It also gets over the gaps of the grammar, which lie in types for the most part:
+ * variance (`in out T`), call signatures without semicolons, long qualified names, a template tag
+ * with type arguments. All offsets stay. Not known even so: `import defer`, and a decorator before
+ * `declare class`. */
+
+#include "base/str.h"
+#include "isolate/strip/strip.h"
+
+struct simplify;
+
+struct simplify_range {
+    uint32_t start, end;
+};
+
+struct simplify *simplify_new(void) MUST_USE;
+struct simplify *simplify_free(struct simplify *simplify);
+
+/* Rewrites `text`, a copy of `source`. False when nothing changed, or time was up. */
+bool simplify_types(struct simplify *simplify, struct str source, char *text, int64_t deadline_ns);
+/* Types that had to be taken out altogether; whoever blanks must blank these as well. */
+const struct simplify_range *simplify_removed(const struct simplify *simplify, size_t *ret_count);

@@ -1,0 +1,77 @@
+#pragma once
+
+/* Messages between a worker and whoever made it: frames on a stream socket.
+ *
+ * A frame is a head of 12 bytes (length of the body, type, isolate) and a body of fields. Either
+ * end may be lying: lengths are checked before memory is taken, fields before they are used, and a
+ * frame that is not understood ends the connection. */
+
+#include "base/buf.h"
+#include "isolate/isolate.h"
+
+#define wire_put_u32 isolate_wire_put_u32
+#define wire_begin isolate_wire_begin
+#define wire_get_u32 isolate_wire_get_u32
+#define wire_send isolate_wire_send
+
+struct err;
+
+enum wire_type {
+    /* To the worker. Isolate 0 in RUN is a fresh one that ends with the run. */
+    WIRE_RUN = 1,
+    WIRE_OPEN,       /* limits -> OPENED */
+    WIRE_CLOSE,      /* -> OPENED */
+    WIRE_FORK,       /* -> OPENED */
+    WIRE_PAUSE,      /* -> BYTES */
+    WIRE_RESUME,     /* limits, bytes -> OPENED */
+    WIRE_CHECKPOINT, /* -> OPENED with the checkpoint's number */
+    WIRE_ROLLBACK,   /* number -> OPENED */
+    WIRE_ANSWER,     /* to a BRIDGE */
+    /* From it. */
+    WIRE_READY = 64, /* locked, waiting */
+    WIRE_CONSOLE,    /* while running */
+    WIRE_BRIDGE,     /* while running */
+    WIRE_DONE,       /* the result of a RUN */
+    WIRE_OPENED,
+    WIRE_BYTES,
+    WIRE_FAILED, /* an err instead of what was asked */
+};
+
+enum { WIRE_HEAD = 12, WIRE_BODY_MAX = 64 << 20, WIRE_MODULES_MAX = 256 };
+
+struct wire_frame {
+    enum wire_type type;
+    uint32_t isolate;
+    struct str body;
+};
+
+/* Writing: begin, fields, end. */
+void wire_begin(struct buf *out, enum wire_type type, uint32_t isolate);
+void wire_put_u32(struct buf *out, uint32_t n);
+void wire_put_u64(struct buf *out, uint64_t n);
+void wire_put_str(struct buf *out, struct str text);
+void wire_end(struct buf *out); /* of the one frame in the buffer */
+
+/* Reading: takes one whole frame from the front of `in`. 1, 0 when more bytes are needed, -1 when
+ * the bytes are no frame (INVALID, TOO_LARGE). The body is borrowed from `in`; consume
+ * WIRE_HEAD + body.len when done. */
+int wire_take(const struct buf *in, struct wire_frame *ret_frame, struct err *err);
+/* Fields from the front of `*body`; false when they are not there. */
+bool wire_get_u32(struct str *body, uint32_t *ret_n) MUST_USE;
+bool wire_get_u64(struct str *body, uint64_t *ret_n) MUST_USE;
+bool wire_get_str(struct str *body, struct str *ret_text) MUST_USE;
+
+void wire_put_limits(struct buf *out, const struct isolate_limits *limits);
+bool wire_get_limits(struct str *body, struct isolate_limits *ret_limits) MUST_USE;
+void wire_put_call(struct buf *out, const struct isolate_call *call);
+/* Modules go to `modules`, which has room for WIRE_MODULES_MAX; `file` is a copy in `file_room`. */
+bool wire_get_call(struct str *body, struct isolate_call *ret_call, struct isolate_module *modules,
+                   char *file_room, size_t file_size) MUST_USE;
+void wire_put_result(struct buf *out, const struct isolate_result *result);
+bool wire_get_result(struct str *body, struct isolate_result *ret_result) MUST_USE;
+
+/* Whole frames over a socket. `in` keeps what was read too far. TIMEOUT after `ms` (-1: never),
+ * UNAVAILABLE when the other side has closed. */
+int wire_send(int fd, struct buf *frame, struct err *err) MUST_USE;
+int wire_receive(int fd, struct buf *in, int64_t ms, struct wire_frame *ret_frame,
+                 struct err *err) MUST_USE;

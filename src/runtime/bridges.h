@@ -1,0 +1,34 @@
+#pragma once
+
+/* The built-in bridges, and what their handlers work with. */
+
+#include "isolate/bridge.h"
+#include "runtime/hints.h"
+
+struct gate;
+struct policy;
+
+#define WEATHER_URL_DEFAULT "https://api.open-meteo.com"
+
+/* What bridge_call_start takes as `services`; one for each sandbox, since the policy is its own. */
+struct services {
+    struct gate *gate;
+    struct policy *policy; /* where api.fetch may go; NULL for nowhere */
+    struct hints hints;    /* of the request */
+    /* services_set_weather fills these. */
+    char *weather_url; /* without a slash at its end */
+    struct policy *weather_policy;
+};
+
+/* The operator's choice of a weather service, NULL for WEATHER_URL_DEFAULT. The bridge then goes to
+ * that host and port, by GET, whatever the sandbox's policy is. An address written in the URL may
+ * be private; a name leads to public addresses, or to those of `private` ("HOST=ADDRESS:PORT, ...",
+ * may be NULL). */
+int services_set_weather(struct services *services, const char *url, const char *private,
+                         struct err *err) MUST_USE;
+void services_done(struct services *services); /* the gate and the policy stay the caller's */
+#define AUTO_SERVICES AUTO(services_done)
+
+/* The table, ending with NULL: a new bridge is a file and a row here. */
+extern const struct bridge *const bridges[];
+extern const struct bridge bridge_fetch, bridge_weather;

@@ -1,0 +1,1 @@
+await new Promise(r => setTimeout(r, 1, [1, undefined, () => 1]))

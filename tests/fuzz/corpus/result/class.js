@@ -1,0 +1,1 @@
+class A { #p = 1; static s = 2; x = Symbol("s") } console.log(A, new A); new A

@@ -1,0 +1,1 @@
+let o = {}; for (let i = 0; i < 50; i++) o = {o}; console.log(o); o

@@ -1,0 +1,1 @@
+const e = new AggregateError([new TypeError("t")], "m", {cause: 1}); e.extra = {a: 1}; console.log(e); e

@@ -1,0 +1,1 @@
+console.log('%s %d %i %f %j %o %O %c %% %', 1, 2)

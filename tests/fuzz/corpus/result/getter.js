@@ -1,0 +1,1 @@
+({get a(){throw new Error("x")}, get b(){return this}, toJSON: undefined})

@@ -1,0 +1,1 @@
+({toJSON(){return {toJSON(){return 1}, d:new Date(NaN)}}})

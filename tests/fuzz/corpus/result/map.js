@@ -1,0 +1,1 @@
+new Map([[{}, new Set([new Map])], ["a", 1n]])

@@ -1,0 +1,1 @@
+new Proxy({}, {ownKeys(){throw 1}, get(){throw 2}})

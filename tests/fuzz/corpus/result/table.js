@@ -1,0 +1,1 @@
+console.table([{a: 1}, {b: [2]}]); console.table(new Map([[1, 2]])); console.table(5)

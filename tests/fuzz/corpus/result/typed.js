@@ -1,0 +1,1 @@
+[new Uint8Array(300), new Float64Array([NaN, -0, 1e300]), new ArrayBuffer(8), new DataView(new ArrayBuffer(1))]

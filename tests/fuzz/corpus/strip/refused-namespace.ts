@@ -1,0 +1,1 @@
+namespace A { const x = 1 }
