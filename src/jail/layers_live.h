@@ -2,11 +2,11 @@
 
 /* Checkpoint and rollback of a sandbox while its jail runs.
  *
- * The commands are frozen for the moment (half a millisecond), the disk is changed, the root
- * is exchanged under them. `plan` is the one the jail was made with. BUSY: a command has a file of
- * the layer open for writing or works in a directory of it; nothing has changed then. What a
- * command has open for reading it keeps, as it was. Volumes, /tmp and memory are not part of a
- * checkpoint. */
+ * The commands are frozen for the moment (about a millisecond, more on a loaded machine), the disk
+ * is changed, the root is exchanged under them. `plan` is the one the jail was made with. BUSY: a
+ * command has a file of the layer open for writing or works in a directory of it; nothing has
+ * changed then. What a command has open for reading it keeps, as it was. Volumes, /tmp and memory
+ * are not part of a checkpoint. */
 
 #include "jail/jail.h"
 #include "jail/layers.h"
