@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -147,6 +148,27 @@ TEST(iso01_namespaces_differ)
         outside[len] = '\0';
         CHECK(strcmp(inside, outside) != 0);
     }
+}
+
+/* Whoever enters the namespace lands on its root, whatever root its processes were given: that must
+ * be the jail's own tree, with the workshop gone. */
+TEST(iso09_the_namespace_has_no_root_but_the_jails)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    if (!warden_host(warden())->privileged)
+        SKIP("entering the namespace needs privilege");
+    struct jail_plan plan = plan_for_probes(warden());
+    CHECK_OK(jail_make(warden(), &plan, &jail, &err));
+    pid_t child = fork();
+    if (child == 0) {
+        if (setns(jail_pidfd(jail), CLONE_NEWNS) < 0)
+            _exit(2);
+        _exit(access("/workspace", F_OK) == 0 && access("/tree", F_OK) < 0 ? 0 : 1);
+    }
+    int status;
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK_INT(status, 0);
 }
 
 TEST(iso02_setid)
