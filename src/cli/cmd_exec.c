@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/exec.h"
+#include "engine/config.h"
 
 static bool is_none(const char *text)
 {
@@ -58,6 +59,18 @@ static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
     return err_set(err, ERR_INVALID, "exec: --timeout '%s' is not a time like 30s or 500ms", text);
 }
 
+/* What the configuration says holds where no option does. */
+static int read_config(const struct cli_call *call, struct jail_limits *limits, struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
+        return -1;
+    limits->memory_bytes = config->jail.memory_mb << 20;
+    limits->pids = config->jail.pids;
+    limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
+    return 0;
+}
+
 static int read_limits(const struct cli_call *call, struct exec_request *request, struct err *err)
 {
     struct jail_limits *limits = &request->plan.limits;
@@ -65,6 +78,8 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
     const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
     const char *timeout = cli_value(call, "timeout");
     double cores = 0;
+    if (read_config(call, limits, err) < 0)
+        return -1;
     if (memory != NULL && is_none(memory))
         limits->memory_bytes = JAIL_UNLIMITED;
     else if (memory != NULL && parse_size("memory", memory, &limits->memory_bytes, err) < 0)

@@ -83,7 +83,6 @@ struct config_jail {
 struct config_isolate {
     int64_t memory_mb, timeout_ms, code_max_chars;
     int64_t console_lines, result_depth, result_items;
-    int64_t pool_size;
 };
 
 struct config_egress {

@@ -134,8 +134,6 @@ const struct config_key config_keys[] = {
      .help = "Levels of the result that are shown"},
     {"isolate", "result_items", NUMBER(1, 100000, "200"), AT(config_isolate, result_items),
      .help = "Items of each array or object of the result that are shown"},
-    {"isolate", "pool_size", NUMBER(0, 64, "1"), AT(config_isolate, pool_size),
-     .help = "Worker processes that wait ready"},
 
     {"", "egress", CONFIG_TABLE, AT(config, egress), .opens = "egress",
      .help = "The gate through which everything leaves"},
