@@ -6,9 +6,9 @@
 TEST(names_lead_back)
 {
     for (unsigned i = 0; i < SANDBOX_STATE_COUNT; i++) {
-        enum sandbox_state state = SANDBOX_STATE_COUNT;
-        CHECK(sandbox_state_of_name(str_of(sandbox_state_name((enum sandbox_state)i)), &state));
-        CHECK_INT(state, i);
+        enum sandbox_state at = SANDBOX_STATE_COUNT;
+        CHECK(sandbox_state_of_name(str_of(sandbox_state_name((enum sandbox_state)i)), &at));
+        CHECK_INT(at, i);
     }
     enum engine_tier tier = ENGINE_TIER_COUNT;
     CHECK(engine_tier_of_name(STR("isolate"), &tier));
@@ -34,10 +34,10 @@ TEST(every_state_is_reached_and_every_move_ends)
 TEST(stopping_is_open_to_all_that_last_and_stopped_is_the_end)
 {
     for (unsigned i = 0; i < SANDBOX_STATE_COUNT; i++) {
-        enum sandbox_state state = (enum sandbox_state)i;
-        CHECK(!sandbox_may_move(SANDBOX_STOPPED, state));
-        if (!sandbox_is_moving(state) && state != SANDBOX_STOPPED)
-            CHECK(sandbox_may_move(state, SANDBOX_STOPPING));
+        enum sandbox_state at = (enum sandbox_state)i;
+        CHECK(!sandbox_may_move(SANDBOX_STOPPED, at));
+        if (!sandbox_is_moving(at) && at != SANDBOX_STOPPED)
+            CHECK(sandbox_may_move(at, SANDBOX_STOPPING));
     }
     CHECK(!sandbox_may_move(SANDBOX_PAUSED, SANDBOX_RUNNING)); /* by way of resuming */
 }
