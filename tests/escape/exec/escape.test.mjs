@@ -13,6 +13,7 @@ import { Skip } from './check.mjs';
 import { watchHost } from './clean.mjs';
 import { cases as calls } from './cases_calls.mjs';
 import { cases as ways } from './cases_ways.mjs';
+import { cases as outside } from './cases_outside.mjs';
 import { cases as closed } from './cases_closed.mjs';
 import { cases as exhaust } from './cases_exhaust.mjs';
 
@@ -37,7 +38,7 @@ before(async () => {
 });
 
 for (const account of accounts)
-  for (const attack of [...calls, ...ways, ...closed, ...exhaust])
+  for (const attack of [...calls, ...ways, ...outside, ...closed, ...exhaust])
     test(`${attack.id} ${account.name}: ${attack.title}`, { timeout: 180_000 }, async (t) => {
       if (account.missing !== null && !MUST_WORK) {
         skipped.push(`${attack.id} ${account.name}: ${attack.title} (${account.missing})`);
