@@ -263,6 +263,19 @@ int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
     return get_stats(jail, WARDEN_END, ret_stats == NULL ? &unused : ret_stats, err);
 }
 
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err)
+{
+    struct jail_plan filled;
+    struct wire_in in;
+    int fds[WIRE_FDS_MAX];
+    if (check_plan(plan, &filled, err) < 0)
+        return -1;
+    uint32_t request = begin_request(jail->warden, WARDEN_RELAYER);
+    wire_put_u32(&jail->warden->out, jail->number);
+    plan_put(&jail->warden->out, &filled);
+    return ask(jail->warden, request, WARDEN_DONE, &in, fds, err);
+}
+
 int jail_freeze(struct jail *jail, bool frozen, struct err *err)
 {
     struct wire_in in;

@@ -69,6 +69,9 @@ struct jail_stats {
     int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
 };
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
+/* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
+ * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 /* Ends every process in it and gives the last figures. */
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
