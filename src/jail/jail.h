@@ -61,7 +61,11 @@ int jail_wait(struct jail *jail, int timeout_ms, struct jail_exit *ret_exit,
 /* Readable when jail_wait has something to say; for an event loop. */
 int jail_fd(const struct jail *jail);
 int jail_pidfd(const struct jail *jail);
-int jail_gateway_fd(const struct jail *jail); /* -1 unless asked for */
+/* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
+int jail_take_socket(struct jail *jail, enum jail_socket which);
+/* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
+ * program in there has taken the port. */
+int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE;
 
 int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err) MUST_USE;
 

@@ -16,6 +16,7 @@
 #include "jail/init_program.h"
 #include "jail/lockdown.h"
 #include "jail/maker.h"
+#include "jail/netns.h"
 #include "jail/setup.h"
 
 /* A jail's way. BUILDING: its process sets itself up; control_fd is watched. POOLED: finished,
@@ -126,13 +127,14 @@ static int build(const struct jail_plan *plan, uint32_t request, struct err *err
 static void hand_over(size_t index, uint32_t request)
 {
     struct slot *slot = &self.slots.ptr[index];
-    int fds[] = {slot->made.pidfd, slot->made.control_fd, slot->made.listen_fd};
+    int fds[2 + JAIL_SOCKETS] = {slot->made.pidfd, slot->made.control_fd};
+    memcpy(fds + 2, slot->made.sockets, sizeof slot->made.sockets);
     slot->state = OWNED;
     wire_begin(&self.out, WARDEN_MADE, request);
     wire_put_u32(&self.out, (uint32_t)index + 1);
-    say(fds, slot->made.listen_fd >= 0 ? 3 : 2);
+    say(fds, slot->made.has_gateway ? countof(fds) : 2);
     fd_close(&slot->made.control_fd);
-    fd_close(&slot->made.listen_fd);
+    netns_close_sockets(slot->made.sockets);
 }
 
 static void end_jail(size_t index)
@@ -319,6 +321,20 @@ static void on_freeze(uint32_t request, struct wire_in *in)
         say_done(request);
 }
 
+static void on_listen(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    uint32_t port = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    AUTO_CLOSE int fd = maker_listen(&self.maker, &slot->made, port, &err);
+    if (fd < 0)
+        return say_failed(request, &err);
+    wire_begin(&self.out, WARDEN_DONE, request);
+    say(&fd, 1);
+}
+
 /* Jails of an older profile leave; the new ones come when there is time. */
 static void on_pool(uint32_t request, struct wire_in *in)
 {
@@ -349,7 +365,7 @@ static const struct {
     void (*handle)(uint32_t request, struct wire_in *in);
 } handlers[] = {
     {WARDEN_MAKE, on_make},     {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
-    {WARDEN_FREEZE, on_freeze}, {WARDEN_POOL, on_pool},
+    {WARDEN_FREEZE, on_freeze}, {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
 };
 
 static void on_daemon(void)
