@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,14 @@
 #include "jail/layers_live.h"
 
 static struct warden_link *kit_link;
+
+/* Filesystems of limited size are mounted for a while: not where others count the host's mounts,
+ * and gone with us whatever happens. */
+__attribute__((constructor)) static void kit_begin(void)
+{
+    if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0)
+        (void)mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
 
 static UNUSED struct warden_link *kit_warden(void)
 {
