@@ -40,7 +40,8 @@ struct asked {
 struct jail {
     struct warden_link *warden;
     uint32_t number;
-    int pidfd, control_fd, gateway_fd;
+    int pidfd, control_fd;
+    int sockets[JAIL_SOCKETS]; /* -1: none, or taken */
     uint32_t last_id;
     bool ended; /* was asked to */
     bool is_gone, is_gone_told;
@@ -53,7 +54,8 @@ struct jail {
 
 enum { JAIL_KEPT_MAX = 16 << 20 };
 
-struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[3]);
+/* Takes the descriptors: pidfd, control socket, sockets of the gateway. */
+struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[WIRE_FDS_MAX]);
 
 /* A new operation, not sent yet; NULL with the reason. The message begins in warden->out. */
 struct asked *jail_begin(struct jail *jail, enum asked_kind kind, uint32_t type, struct err *err);

@@ -14,14 +14,12 @@
 #include "jail/init.h"
 #include "jail/kernel.h"
 
-struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[3])
+struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[WIRE_FDS_MAX])
 {
     struct jail *jail = mem_alloc(sizeof *jail);
-    *jail = (struct jail){.warden = warden,
-                          .number = number,
-                          .pidfd = fds[0],
-                          .control_fd = fds[1],
-                          .gateway_fd = fds[2]};
+    *jail =
+        (struct jail){.warden = warden, .number = number, .pidfd = fds[0], .control_fd = fds[1]};
+    memcpy(jail->sockets, fds + 2, sizeof jail->sockets);
     return jail;
 }
 
@@ -47,7 +45,8 @@ struct jail *jail_free(struct jail *jail)
         (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
     fd_close(&jail->pidfd);
     fd_close(&jail->control_fd);
-    fd_close(&jail->gateway_fd);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&jail->sockets[i]);
     VEC_EACH (asked, &jail->asked)
         asked_done(asked);
     VEC_EACH (packet, &jail->kept)
@@ -69,9 +68,9 @@ int jail_pidfd(const struct jail *jail)
     return jail->pidfd;
 }
 
-int jail_gateway_fd(const struct jail *jail)
+int jail_take_socket(struct jail *jail, enum jail_socket which)
 {
-    return jail->gateway_fd;
+    return fd_take(&jail->sockets[which]);
 }
 
 bool jail_wants_write(const struct jail *jail)

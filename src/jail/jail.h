@@ -23,7 +23,8 @@ DEFINE_FREEP(jail)
 #define AUTO_JAIL AUTO(jail_freep)
 
 int jail_pidfd(const struct jail *jail);
-int jail_gateway_fd(const struct jail *jail); /* -1 unless asked for; stays the jail's */
+/* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
+int jail_take_socket(struct jail *jail, enum jail_socket which);
 
 struct jail_exit {
     uint32_t id;

@@ -107,8 +107,10 @@ struct warden_link *warden_free(struct warden_link *warden)
 {
     if (warden == NULL)
         return NULL;
-    VEC_EACH (event, &warden->kept)
-        (void)jail_free(event->jail); /* nobody fetched it */
+    VEC_EACH (event, &warden->kept) { /* nobody fetched it */
+        (void)jail_free(event->jail);
+        fd_close(&event->fd);
+    }
     fd_close(&warden->fd);
     if (warden->pid > 0)
         while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR)
@@ -157,7 +159,8 @@ static bool read_made(struct warden_link *warden, struct wire_in *in, int fds[WI
         return false;
     event->type = WARDEN_EVENT_MADE;
     event->jail = jail_new(warden, number, fds);
-    fds[0] = fds[1] = fds[2] = -1;
+    for (int i = 0; i < 2 + JAIL_SOCKETS; i++)
+        fds[i] = -1; /* the jail's now */
     return true;
 }
 
@@ -174,15 +177,18 @@ static bool read_stats(struct wire_in *in, struct warden_event *event)
 static bool read_answer(struct warden_link *warden, struct wire_head head, struct wire_in *in,
                         int fds[WIRE_FDS_MAX], struct warden_event *event)
 {
-    *event = (struct warden_event){.request = head.id};
+    *event = (struct warden_event){.request = head.id, .fd = -1};
     switch (head.type) {
     case WARDEN_MADE:
         return read_made(warden, in, fds, event);
     case WARDEN_STATS:
         return read_stats(in, event);
     case WARDEN_DONE:
+        if (!wire_ended(in))
+            return false;
         event->type = WARDEN_EVENT_DONE;
-        return wire_ended(in);
+        event->fd = fd_take(&fds[0]);
+        return true;
     case WARDEN_FAILED:
         event->type = WARDEN_EVENT_FAILED;
         wire_get_err(in, &event->err);
@@ -233,7 +239,8 @@ bool warden_next(struct warden_link *warden, struct warden_event *ret_event)
     if (!warden->is_gone || warden->is_gone_told)
         return false;
     warden->is_gone_told = true;
-    *ret_event = (struct warden_event){.type = WARDEN_EVENT_GONE, .err = warden->why_gone};
+    *ret_event =
+        (struct warden_event){.type = WARDEN_EVENT_GONE, .fd = -1, .err = warden->why_gone};
     return true;
 }
 
@@ -301,6 +308,26 @@ int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request, struc
     uint32_t request = begin(jail->warden, WARDEN_FREEZE);
     wire_put_u32(&jail->warden->out, jail->number);
     wire_put_u32(&jail->warden->out, frozen);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
+int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = begin(jail->warden, WARDEN_LISTEN);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, port);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
+int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
+                     struct err *err)
+{
+    struct jail_plan filled;
+    if (check_plan(plan, &filled, err) < 0)
+        return -1;
+    uint32_t request = begin(jail->warden, WARDEN_RELAYER);
+    wire_put_u32(&jail->warden->out, jail->number);
+    plan_put(&jail->warden->out, &filled);
     return send_request(jail->warden, request, ret_request, err);
 }
 
@@ -390,6 +417,25 @@ int jail_freeze(struct jail *jail, bool frozen, struct err *err)
     uint32_t request;
     struct warden_event event;
     if (jail_ask_freeze(jail, frozen, &request, err) < 0)
+        return -1;
+    return await(jail->warden, request, &event, err);
+}
+
+int jail_listen(struct jail *jail, uint16_t port, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_listen(jail, port, &request, err) < 0 ||
+        await(jail->warden, request, &event, err) < 0)
+        return -1;
+    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : event.fd;
+}
+
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_relayer(jail, plan, &request, err) < 0)
         return -1;
     return await(jail->warden, request, &event, err);
 }

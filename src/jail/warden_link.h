@@ -45,7 +45,7 @@ pid_t warden_pid(const struct warden_link *warden);
 enum warden_event_type {
     WARDEN_EVENT_MADE,   /* `jail`: the caller's from here on */
     WARDEN_EVENT_STATS,  /* `stats`: answer to jail_ask_stat and jail_ask_end */
-    WARDEN_EVENT_DONE,   /* answer to jail_ask_freeze and warden_ask_pool */
+    WARDEN_EVENT_DONE,   /* to all others; to jail_ask_listen with `fd`, the caller's */
     WARDEN_EVENT_FAILED, /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,   /* `err`: the warden is no more; told once. No request is answered now */
 };
@@ -54,6 +54,7 @@ struct warden_event {
     enum warden_event_type type;
     uint32_t request;
     struct jail *jail;
+    int fd; /* -1: none */
     struct jail_stats stats;
     struct err err;
 };
@@ -75,6 +76,14 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
                     struct err *err) MUST_USE;
+/* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
+ * program in there has taken the port. */
+int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
+                    struct err *err) MUST_USE;
+/* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
+ * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
+int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
+                     struct err *err) MUST_USE;
 /* Ends every process in it and gives the last figures. The jail may be freed at once, or used to
  * take the events that are still there. GONE when it was asked before. */
 int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
@@ -86,4 +95,6 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
                 struct err *err) MUST_USE;
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
+int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

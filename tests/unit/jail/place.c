@@ -85,7 +85,8 @@ struct jail *place_fake(int *ret_peer)
     int pair[2];
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     *ret_peer = pair[1];
-    struct jail *jail = jail_new(&line, 1, (int[]){-1, pair[0], -1});
+    struct jail *jail =
+        jail_new(&line, 1, (int[WIRE_FDS_MAX]){-1, pair[0], -1, -1, -1, -1, -1, -1});
     jail->ended = true; /* no warden knows it */
     return jail;
 }
