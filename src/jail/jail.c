@@ -33,7 +33,8 @@ struct warden_link {
 struct jail {
     struct warden_link *warden;
     uint32_t number;
-    int pidfd, control_fd, gateway_fd;
+    int pidfd, control_fd;
+    int sockets[JAIL_SOCKETS]; /* -1: none, or taken */
     uint32_t next_id;
     bool ended;
     struct buf out;
@@ -222,8 +223,8 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
                           .number = wire_get_u32(&in),
                           .pidfd = fds[0],
                           .control_fd = fds[1],
-                          .gateway_fd = fds[2],
                           .out = buf_with_limit(WIRE_MAX)};
+    memcpy(jail->sockets, fds + 2, sizeof jail->sockets);
     assert(jail->pidfd >= 0 && jail->control_fd >= 0);
     *ret_jail = jail;
     return 0;
@@ -263,6 +264,19 @@ int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
     return get_stats(jail, WARDEN_END, ret_stats == NULL ? &unused : ret_stats, err);
 }
 
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err)
+{
+    struct jail_plan filled;
+    struct wire_in in;
+    int fds[WIRE_FDS_MAX];
+    if (check_plan(plan, &filled, err) < 0)
+        return -1;
+    uint32_t request = begin_request(jail->warden, WARDEN_RELAYER);
+    wire_put_u32(&jail->warden->out, jail->number);
+    plan_put(&jail->warden->out, &filled);
+    return ask(jail->warden, request, WARDEN_DONE, &in, fds, err);
+}
+
 int jail_freeze(struct jail *jail, bool frozen, struct err *err)
 {
     struct wire_in in;
@@ -283,7 +297,8 @@ struct jail *jail_free(struct jail *jail)
         (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
     fd_close(&jail->pidfd);
     fd_close(&jail->control_fd);
-    fd_close(&jail->gateway_fd);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&jail->sockets[i]);
     buf_done(&jail->out);
     vec_done(&jail->exits);
     free(jail);
@@ -300,9 +315,23 @@ int jail_pidfd(const struct jail *jail)
     return jail->pidfd;
 }
 
-int jail_gateway_fd(const struct jail *jail)
+int jail_take_socket(struct jail *jail, enum jail_socket which)
 {
-    return jail->gateway_fd;
+    return fd_take(&jail->sockets[which]);
+}
+
+int jail_listen(struct jail *jail, uint16_t port, struct err *err)
+{
+    struct wire_in in;
+    int fds[WIRE_FDS_MAX];
+    uint32_t request = begin_request(jail->warden, WARDEN_LISTEN);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, port);
+    if (ask(jail->warden, request, WARDEN_DONE, &in, fds, err) < 0)
+        return -1;
+    AUTO_CLOSE int fd = fd_take(&fds[0]);
+    wire_close_fds(fds);
+    return fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : fd_take(&fd);
 }
 
 static void put_words(struct buf *out, const char *const *words)

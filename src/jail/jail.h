@@ -61,7 +61,11 @@ int jail_wait(struct jail *jail, int timeout_ms, struct jail_exit *ret_exit,
 /* Readable when jail_wait has something to say; for an event loop. */
 int jail_fd(const struct jail *jail);
 int jail_pidfd(const struct jail *jail);
-int jail_gateway_fd(const struct jail *jail); /* -1 unless asked for */
+/* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
+int jail_take_socket(struct jail *jail, enum jail_socket which);
+/* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
+ * program in there has taken the port. */
+int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE;
 
 int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err) MUST_USE;
 
@@ -69,6 +73,9 @@ struct jail_stats {
     int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
 };
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
+/* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
+ * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 /* Ends every process in it and gives the last figures. */
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
