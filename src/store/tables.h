@@ -19,6 +19,7 @@ struct store_table {
     int index; /* among all tables */
 };
 
+/* clang-format off: lists, not code */
 #define STORE_SANDBOX(TEXT, INT)                                                                   \
     TEXT(id)                                                                                       \
     TEXT(tenant) INT(ord) TEXT(tier) TEXT(runtime) TEXT(state) TEXT(name) TEXT(reason)             \
@@ -58,6 +59,7 @@ struct store_table {
 #define STORE_KEY(TEXT, INT) TEXT(id) TEXT(request_hash) TEXT(object) INT(created_ms)
 
 #define STORE_META(TEXT, INT) TEXT(id) TEXT(value)
+/* clang-format on */
 
 /* struct name, table, list */
 #define STORE_TABLES(X)                                                                            \
