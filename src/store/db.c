@@ -182,6 +182,12 @@ struct db *db_close(struct db *db)
     return NULL;
 }
 
+void db_keep_log(struct db *db)
+{
+    int rc = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert(rc == SQLITE_OK);
+}
+
 int db_exec(struct db *db, const char *sql, struct err *err)
 {
     int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);

@@ -11,6 +11,8 @@ struct stmt;
 /* `create`: an empty file may be made. */
 int db_open(const char *path, bool create, struct db **ret_db, struct err *err) MUST_USE;
 struct db *db_close(struct db *db);
+/* From now on db_close leaves the write-ahead log where it is. */
+void db_keep_log(struct db *db);
 
 int db_exec(struct db *db, const char *sql, struct err *err) MUST_USE;
 /* The first column of the first row; "" when there is none. */

@@ -144,18 +144,26 @@ int store_open_db(struct store *store, struct err *err)
     if (is_new && put_mark(store, MADE_MARK, err) < 0)
         return -1;
     CRASH_POINT("store.open.made");
-    return put_mark(store, OPEN_MARK, err);
+    if (put_mark(store, OPEN_MARK, err) < 0)
+        return -1;
+    store->is_ours = true;
+    return 0;
 }
 
 /* The log goes into the database, then the mark goes, then SQLite removes the log: at no moment is
- * there a mark without a log. */
+ * there a mark without a log. What was not opened in good order is left as it was. */
 int store_close_db(struct store *store, struct err *err)
 {
-    int done = db_exec(store->db, "PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE)", err);
-    CRASH_POINT("store.close.checkpointed");
-    if (done == 0)
-        done = remove_mark(store, OPEN_MARK, err);
-    CRASH_POINT("store.close.unmarked");
+    int done = 0;
+    if (store->is_ours) {
+        done = db_exec(store->db, "PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE)", err);
+        CRASH_POINT("store.close.checkpointed");
+        if (done == 0)
+            done = remove_mark(store, OPEN_MARK, err);
+        CRASH_POINT("store.close.unmarked");
+    }
+    if (done < 0 || !store->is_ours)
+        db_keep_log(store->db);
     store->db = db_close(store->db);
     return done;
 }

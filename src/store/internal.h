@@ -26,6 +26,7 @@ struct store {
     int dir_fd, lock_fd, blobs_fd;
     char instance[ID_SIZE];
     bool was_closed;
+    bool is_ours; /* marked as open */
 
     /* The loop's. */
     struct store_op *first, *last; /* not handed over yet */
