@@ -242,7 +242,7 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 {
     struct mount_set mounts;
     int pair[2];
-    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, err) < 0)
+    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
         return -1;
     if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0) {
         mount_set_done(&mounts);
@@ -266,7 +266,8 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
                struct err *err)
 {
     struct made made = {
-        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .listen_fd = -1, .tree_fd = -1};
+        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .tree_fd = -1, .map = {.fd = -1}};
+    memset(made.sockets, -1, sizeof made.sockets);
     char name[CGROUP_NAME_SIZE];
     (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
     if (ids_take(&maker->ids, &made.outer_id, err) < 0)
@@ -275,8 +276,7 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     int done = made.net_fd < 0 ? -1 : 0;
     if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
         made.has_gateway = true;
-        made.listen_fd = netns_listen(made.net_fd, maker->home_net, plan->gateway_port, err);
-        done = made.listen_fd < 0 ? -1 : 0;
+        done = netns_gateway(made.net_fd, maker->home_net, plan->gateway_port, made.sockets, err);
     }
     if (done == 0)
         done = cgroup_make(&maker->cgroups, &plan->limits, name, &made.cgroup, err);
@@ -292,6 +292,15 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     }
     *ret_made = made;
     return 0;
+}
+
+int maker_listen(struct maker *maker, const struct made *made, uint32_t port, struct err *err)
+{
+    if (!made->has_gateway)
+        return err_set(err, ERR_INVALID, "the jail has no gateway");
+    if (port == 0 || port > UINT16_MAX)
+        return err_set(err, ERR_INVALID, "%u is no port", port);
+    return netns_listen(made->net_fd, maker->home_net, (uint16_t)port, err);
 }
 
 void maker_hold_tree(struct maker *maker, struct made *made)
@@ -329,7 +338,8 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
     cgroup_read_stats(&maker->cgroups, &made->cgroup, ret_stats);
     fd_close(&made->pidfd);
     fd_close(&made->control_fd);
-    fd_close(&made->listen_fd);
+    netns_close_sockets(made->sockets);
+    fd_close(&made->map.fd);
     leave_net(maker, made);
     if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
         maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);

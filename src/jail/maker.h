@@ -36,11 +36,12 @@ struct made {
     int pidfd;
     int control_fd; /* the daemon's end of init's socket */
     int net_fd;
-    int tree_fd; /* its mount namespace; -1: not held */
-    int listen_fd;
+    int tree_fd;               /* its mount namespace; -1: not held */
+    int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
     bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
+    struct owner_map map;
 };
 
 /* Leaves the host's tree for good. */
@@ -59,6 +60,10 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
 void maker_hold_tree(struct maker *maker, struct made *made);
 /* Takes one apart that is no longer used; says whether there was one. */
 bool maker_drop_tree(struct maker *maker);
+
+/* One more listening socket in a jail with JAIL_NET_GATEWAY. */
+int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
+                 struct err *err) MUST_USE;
 
 /* Ends every process; the pidfd becomes readable when the last is gone. */
 void maker_kill(struct maker *maker, const struct made *made);

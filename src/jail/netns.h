@@ -7,6 +7,7 @@
  * could ever hold counts in it. */
 
 #include "base/buf.h"
+#include "jail/plan.h"
 
 struct err;
 
@@ -19,5 +20,11 @@ int netns_enter(int fd, struct err *err) MUST_USE;
  * packets and of failed attempts. Two namespaces that answer alike are alike to their users. */
 int netns_traces(struct buf *out, struct err *err) MUST_USE;
 
-/* A listening TCP socket on 127.0.0.1:port inside `fd`; this process is back in `home_fd`. */
+/* Makes every address local to the namespace `fd`, so that whatever is connected to ends in its
+ * own sockets, and opens those; this process is back in `home_fd`. Nothing leaves: a connection
+ * either finds one of the sockets or is refused by the kernel. */
+int netns_gateway(int fd, int home_fd, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
+                  struct err *err) MUST_USE;
+/* A listening TCP socket on every address of a namespace that netns_gateway has prepared. */
 int netns_listen(int fd, int home_fd, uint16_t port, struct err *err) MUST_USE;
+void netns_close_sockets(int sockets[JAIL_SOCKETS]);

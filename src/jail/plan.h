@@ -12,7 +12,7 @@ struct err;
 
 enum {
     JAIL_MOUNTS_MAX = 64,
-    JAIL_LAYERS_MAX = 32,
+    JAIL_LAYERS_MAX = 128,
     JAIL_ARGS_MAX = 4096,       /* words of argv, and variables of the environment */
     JAIL_ARGS_BYTES = 96 << 10, /* of both together: one message to init */
     JAIL_PATH_MAX = 4096,
@@ -36,7 +36,20 @@ struct jail_limits {
 
 enum jail_net {
     JAIL_NET_LOOPBACK, /* a namespace of its own with `lo` and nothing else */
-    JAIL_NET_GATEWAY,  /* the same, and a listening socket in it that the maker gets */
+    JAIL_NET_GATEWAY,  /* the same, every address is its own, and the maker gets the sockets */
+};
+
+/* What JAIL_NET_GATEWAY opens inside, for whoever answers in the name of the outside. Programs that
+ * know of a proxy find it on 127.0.0.1; what others connect to ends in a socket bound to every
+ * address, whose own name is where they wanted to go. A port without a socket is refused by the
+ * kernel at once. */
+enum jail_socket {
+    JAIL_SOCKET_PROXY, /* TCP, 127.0.0.1:gateway_port */
+    JAIL_SOCKET_DNS,   /* UDP, every address, port 53 */
+    JAIL_SOCKET_DNS_TCP,
+    JAIL_SOCKET_HTTP,  /* TCP, every address, port 80 */
+    JAIL_SOCKET_HTTPS, /* TCP, every address, port 443 */
+    JAIL_SOCKETS,
 };
 
 struct jail_mount {

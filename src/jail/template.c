@@ -94,7 +94,8 @@ static const struct {
     {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
     {"etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"},
     {"etc/hostname", "sandbox\n"},
-    {"etc/resolv.conf", ""},
+    /* Whoever answers there is the gateway; without one the kernel refuses at once. */
+    {"etc/resolv.conf", "nameserver 127.0.0.1\n"},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
                           "services: files\nprotocols: files\n"},
     {"etc/profile", "PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}\nexport PATH\n"},
