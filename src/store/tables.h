@@ -19,47 +19,36 @@ struct store_table {
     int index; /* among all tables */
 };
 
-/* clang-format off: lists, not code */
-#define STORE_SANDBOX(TEXT, INT)                                                                   \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    INT(ord) TEXT(tier) TEXT(runtime) TEXT(state) TEXT(name) TEXT(reason) TEXT(session)            \
-        TEXT(volume) TEXT(forked_from) TEXT(spec) TEXT(metadata) TEXT(network) TEXT(checkpoints)   \
-            TEXT(image) INT(timeout_ms) INT(idle_ms) INT(kills) INT(expires_ms) INT(created_ms)    \
-                INT(started_ms) INT(active_ms) INT(ended_ms) INT(version)
+/* Lists, not code: */
+/* clang-format off */
+#define STORE_SANDBOX(TEXT, INT) \
+    TEXT(id) TEXT(tenant) INT(ord) TEXT(tier) TEXT(runtime) TEXT(state) TEXT(name) TEXT(reason) \
+    TEXT(session) TEXT(volume) TEXT(forked_from) TEXT(spec) TEXT(metadata) TEXT(network) \
+    TEXT(checkpoints) TEXT(image) INT(timeout_ms) INT(idle_ms) INT(kills) INT(expires_ms) \
+    INT(created_ms) INT(started_ms) INT(active_ms) INT(ended_ms) INT(version)
 
-#define STORE_SESSION(TEXT, INT)                                                                   \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    TEXT(session) INT(ord) TEXT(name) TEXT(sandbox) TEXT(volume) TEXT(spec) INT(warm) INT(idle_ms) \
-        INT(created_ms) INT(active_ms)
+#define STORE_SESSION(TEXT, INT) \
+    TEXT(id) TEXT(tenant) TEXT(session) INT(ord) TEXT(name) TEXT(sandbox) TEXT(volume) TEXT(spec) \
+    INT(warm) INT(idle_ms) INT(created_ms) INT(active_ms)
 
 #define STORE_MODULE(TEXT, INT) TEXT(id) TEXT(session) TEXT(path) TEXT(source) INT(updated_ms)
 
-#define STORE_VOLUME(TEXT, INT)                                                                    \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    INT(ord) TEXT(name) TEXT(session) TEXT(slug) TEXT(region) TEXT(tier) TEXT(sandbox) INT(fence)  \
-        INT(capacity_bytes) INT(ttl_ms) INT(created_ms) INT(used_ms)
+#define STORE_VOLUME(TEXT, INT) \
+    TEXT(id) TEXT(tenant) INT(ord) TEXT(name) TEXT(session) TEXT(slug) TEXT(region) TEXT(tier) \
+    TEXT(sandbox) INT(fence) INT(capacity_bytes) INT(ttl_ms) INT(created_ms) INT(used_ms)
 
-#define STORE_SNAPSHOT(TEXT, INT)                                                                  \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    INT(ord) TEXT(slug) TEXT(tier) TEXT(state) TEXT(source) TEXT(detail) TEXT(image)               \
-        INT(size_bytes) INT(created_ms)
+#define STORE_SNAPSHOT(TEXT, INT) \
+    TEXT(id) TEXT(tenant) INT(ord) TEXT(slug) TEXT(tier) TEXT(state) TEXT(source) TEXT(detail) \
+    TEXT(image) INT(size_bytes) INT(created_ms)
 
-#define STORE_COMMAND(TEXT, INT)                                                                   \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    INT(ord) TEXT(sandbox) TEXT(spec) INT(state) INT(end_reason) INT(code) INT(signal)             \
-        INT(started_ms) INT(ended_ms) INT(wall_us) INT(user_us) INT(system_us) INT(peak_bytes)     \
-            INT(log_end) INT(bytes_out) INT(bytes_err) INT(bytes_tty) INT(truncated)
+#define STORE_COMMAND(TEXT, INT) \
+    TEXT(id) TEXT(tenant) INT(ord) TEXT(sandbox) TEXT(spec) INT(state) INT(end_reason) INT(code) \
+    INT(signal) INT(started_ms) INT(ended_ms) INT(wall_us) INT(user_us) INT(system_us) \
+    INT(peak_bytes) INT(log_end) INT(bytes_out) INT(bytes_err) INT(bytes_tty) INT(truncated)
 
-#define STORE_TOKEN(TEXT, INT)                                                                     \
-    TEXT(id)                                                                                       \
-    TEXT(tenant)                                                                                   \
-    INT(ord) TEXT(name) TEXT(hash) INT(scopes) INT(created_ms) INT(expires_ms) INT(sandboxes)      \
-        INT(memory_bytes) INT(disk_bytes) INT(rate_per_minute)
+#define STORE_TOKEN(TEXT, INT) \
+    TEXT(id) TEXT(tenant) INT(ord) TEXT(name) TEXT(hash) INT(scopes) INT(created_ms) \
+    INT(expires_ms) INT(sandboxes) INT(memory_bytes) INT(disk_bytes) INT(rate_per_minute)
 
 #define STORE_KEY(TEXT, INT) TEXT(id) TEXT(request_hash) TEXT(object) INT(created_ms)
 
