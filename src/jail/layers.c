@@ -202,7 +202,7 @@ static int new_box(struct layers *layers, const char *temp, const struct quota_l
 static int make_box(struct layers *layers, const char *id, const char *const *snapshots,
                     const struct layer *first, const struct quota_limit *limit, struct err *err)
 {
-    char temp[LAYER_ID_SIZE + 8];
+    char temp[LAYERS_ID_SIZE + 8];
     if (!id_is_valid(str_of(id)))
         return err_set(err, ERR_INVALID, "'%.70s' is no sandbox id", id);
     (void)snprintf(temp, sizeof temp, ".new-%s", id);
@@ -384,7 +384,7 @@ static int mark_user(const struct layers *layers, struct layer_box *box, uint32_
 
 struct names {
     size_t count;
-    char ids[LAYERS_SNAPSHOTS_MAX][LAYER_ID_SIZE];
+    char ids[LAYERS_SNAPSHOTS_MAX][LAYERS_ID_SIZE];
     const char *list[LAYERS_SNAPSHOTS_MAX + 1];
 };
 
@@ -404,7 +404,7 @@ static int read_snapshots(int box_fd, struct names *names, struct err *err)
         const char *id = slash == NULL ? target : slash + 1;
         if (!id_is_valid(str_of(id)))
             return err_set(err, ERR_INTERNAL, "'%s' names no snapshot", path);
-        (void)snprintf(names->ids[names->count], LAYER_ID_SIZE, "%.64s", id);
+        (void)snprintf(names->ids[names->count], LAYERS_ID_SIZE, "%.64s", id);
         names->list[names->count] = names->ids[names->count];
     }
     names->list[names->count] = NULL;

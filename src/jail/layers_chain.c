@@ -202,7 +202,7 @@ int layer_chain_read(struct layers *layers, const char *id, struct layer_chain *
                      struct err *err)
 {
     struct layer last = {0};
-    char at[LAYER_ID_SIZE];
+    char at[LAYERS_ID_SIZE];
     chain->count = 0;
     (void)snprintf(at, sizeof at, "%s", id);
     if (add_part(layers, id, 0, chain, &last, err) < 0)

@@ -6,7 +6,6 @@
 #include "jail/layers.h"
 
 enum {
-    LAYER_ID_SIZE = 65,
     LAYER_NAME_SIZE = 96,  /* "4294967295-ID.4294967295" */
     LAYER_PATH_SIZE = 192, /* "ID/layers/NAME" */
 };
@@ -28,8 +27,8 @@ struct layers {
 
 struct layer {
     uint32_t number;
-    char parent_id[LAYER_ID_SIZE]; /* "": the same sandbox */
-    uint32_t parent;               /* 0 and no parent_id: nothing below */
+    char parent_id[LAYERS_ID_SIZE]; /* "": the same sandbox */
+    uint32_t parent;                /* 0 and no parent_id: nothing below */
 };
 void layer_format(const struct layer *layer, char out[LAYER_NAME_SIZE]);
 bool layer_parse(struct str name, struct layer *ret_layer);

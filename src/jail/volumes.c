@@ -108,7 +108,7 @@ static int place_box(struct volumes *volumes, const char *temp, const char *id,
 int volumes_make(struct volumes *volumes, const char *id, const struct quota_limit *limit,
                  struct err *err)
 {
-    char temp[LAYER_ID_SIZE + 8];
+    char temp[LAYERS_ID_SIZE + 8];
     struct stat st;
     if (!id_is_valid(str_of(id)))
         return err_set(err, ERR_INVALID, "'%.70s' is no volume id", id);
