@@ -8,9 +8,24 @@ enum {
 /* Booleans as bits, in the order of these lists. */
 #define QUESTION_FLAGS(X)                                                                          \
     X(follow)                                                                                      \
-    X(recursive) X(parents) X(replace) X(must_be_new) X(sync) X(all) X(skip_hidden) X(with_dirs)   \
-        X(literal) X(ignore_case) X(gzip) X(is_expected)
-#define ANSWER_FLAGS(X) X(exists) X(created) X(truncated) X(is_binary) X(timed_out)
+    X(recursive)                                                                                   \
+    X(parents)                                                                                     \
+    X(replace)                                                                                     \
+    X(must_be_new)                                                                                 \
+    X(sync)                                                                                        \
+    X(all)                                                                                         \
+    X(skip_hidden)                                                                                 \
+    X(with_dirs)                                                                                   \
+    X(literal)                                                                                     \
+    X(ignore_case)                                                                                 \
+    X(gzip)                                                                                        \
+    X(is_expected)
+#define ANSWER_FLAGS(X)                                                                            \
+    X(exists)                                                                                      \
+    X(created)                                                                                     \
+    X(truncated)                                                                                   \
+    X(is_binary)                                                                                   \
+    X(timed_out)
 
 static void put_u64(struct buf *out, uint64_t n)
 {
