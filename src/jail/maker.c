@@ -131,6 +131,10 @@ static void dock(struct maker *maker, struct made *made, int *fd)
 
 void maker_undock(struct maker *maker, struct made *made)
 {
+    if (made->mounts != NULL)
+        mount_set_done(made->mounts);
+    free(made->mounts);
+    made->mounts = NULL;
     if (made->dock == 0)
         return;
     int i = made->dock - 1;
@@ -231,25 +235,23 @@ static int let_go(const struct maker *maker, const struct made *made, struct err
 static int run_jail(struct maker *maker, const struct jail_plan *plan, struct made *made,
                     struct err *err)
 {
-    struct mount_set mounts;
     int pair[2];
-    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
+    made->mounts = mem_alloc(sizeof *made->mounts);
+    if (mount_set_open(made->mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
         return -1;
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0) {
-        mount_set_done(&mounts);
+    made->has_sources = mount_set_top(made->mounts) >= 0;
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
         return err_sys(err, errno, "socketpair");
-    }
     AUTO_CLOSE int inner = pair[1];
     made->control_fd = pair[0];
     dock(maker, made, &inner);
     struct setup setup = {.plan = plan,
-                          .mounts = &mounts,
+                          .mounts = made->mounts,
                           .control_fd = made->dock > 0 ? maker->docks[made->dock - 1] : inner,
                           .init_fd = maker->init_fd,
                           .alive_fd = maker->self_fd};
-    int done = clone_child(maker, made, &setup, err);
-    mount_set_done(&mounts);
-    if (done < 0 || ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
+    if (clone_child(maker, made, &setup, err) < 0 ||
+        ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
         return -1;
     return let_go(maker, made, err);
 }
@@ -293,6 +295,8 @@ int maker_listen(struct maker *maker, const struct made *made, uint32_t port, st
 void maker_hold_tree(struct maker *maker, struct made *made)
 {
     char path[32];
+    if (made->has_sources)
+        return;
     (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
     made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
 }

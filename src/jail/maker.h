@@ -36,6 +36,8 @@ struct made {
     struct net net;
     int tree_fd;               /* its mount namespace; -1: not held */
     int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
+    bool has_sources;          /* directories of the host are mounted in it */
+    struct mount_set *mounts;  /* until maker_undock: its process takes them from our table */
     int dock;                  /* 1 + the index of the dock that its process starts from; 0: none */
     bool has_gateway;
     uint32_t outer_id;
@@ -54,7 +56,8 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
                struct err *err) MUST_USE;
 /* To be called with its first message: it has what it needs. */
 void maker_undock(struct maker *maker, struct made *made);
-/* Holds the jail's file tree, so that taking it apart does not delay the news of its end. */
+/* Holds the jail's file tree, so that taking it apart does not delay the news of its end. One with
+ * anything of the host's in it is not held: whoever hears of its end may want that back. */
 void maker_hold_tree(struct maker *maker, struct made *made);
 
 /* One more listening socket in a jail with JAIL_NET_GATEWAY. */
