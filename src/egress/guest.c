@@ -14,7 +14,7 @@
 #include "io/listen.h"
 #include "io/loop.h"
 
-enum { LEAVE_MS = 2000, READ_SIZE = 16 << 10 };
+enum { LEAVE_MS = 2000, TURNED_AWAY_MS = 300, READ_SIZE = 16 << 10 };
 
 static void link_guest(struct porter *porter, struct guest *guest)
 {
@@ -119,7 +119,7 @@ void guest_refuse(struct guest *guest, const struct verdict *verdict)
     } else {
         guest->refusal = *verdict;
         fd_close(&guest->outer);
-        guest_set_state(guest, GUEST_TURNED_AWAY, LEAVE_MS);
+        guest_set_state(guest, GUEST_TURNED_AWAY, TURNED_AWAY_MS);
         guest_advance(guest);
     }
 }

@@ -129,7 +129,7 @@ enum hello_state hello_read(struct str bytes, struct hello *ret_hello)
     while (!is_whole(&message, &body)) {
         if (in.rest.len < RECORD_HEAD)
             return begins_well(in.rest) && bytes.len < HELLO_MAX ? HELLO_MORE : HELLO_BAD;
-        if (!take_record(&in, &message) || message.ptr[0] != CLIENT_HELLO)
+        if (!take_record(&in, &message) || (message.len > 0 && message.ptr[0] != CLIENT_HELLO))
             return HELLO_BAD;
     }
     struct hello hello = {0};

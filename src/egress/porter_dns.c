@@ -16,6 +16,8 @@
 #include "io/loop.h"
 #include "io/stream.h"
 
+/* Lets a socket send from addresses that are local by a route alone; Linux 4.15. */
+enum { IPV6_FREEBIND_ = 78 };
 enum { ASKS_MAX = 128, AT_ONCE = 32, CONNECTION_MS = 10000 };
 
 /* Where an answer over UDP goes: to whom, and from which of our addresses. */
@@ -295,6 +297,7 @@ int porter_dns_open(struct porter_door *door, struct err *err)
     int one = 1;
     /* A program may ask any name server it has heard of: it gets its answer from that address. */
     bool is_v6 = setsockopt(door->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof one) == 0;
+    (void)setsockopt(door->fd, IPPROTO_IPV6, IPV6_FREEBIND_, &one, sizeof one);
     if (!is_v6 && setsockopt(door->fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof one) < 0)
         return err_sys(err, errno, "prepare the DNS socket");
     return watch_new(door->porter->loop, door->fd, WATCH_READ, on_packets, door, &door->watch, err);
