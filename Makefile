@@ -22,6 +22,9 @@ test: deps-test $(DEBUG)/build.ninja $(ASAN)/build.ninja  ## Set up, build and r
 bench: deps-bench build  ## Measure beside the peers [SUITE=name]
 	@tools/bench $(RELEASE) $(SUITE)
 
+soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for an hour on an idle machine
+	@tools/soak $(DEBUG)
+
 mutants: deps-test  ## Take out each defence of the jail and see that a test fails [ONLY="seccomp pivot"]
 	@tools/mutants $(ONLY)
 
@@ -69,5 +72,5 @@ $(ASAN)/build.ninja: | deps-test
 $(CLANG)/build.ninja: | deps-lint
 	@CC=clang meson setup $(CLANG) -Dfaults=true -Dwerror=true >/dev/null
 
-.PHONY: build run test bench asan fuzz lint fmt mutants install clean distclean help \
+.PHONY: build run test bench asan fuzz lint fmt soak mutants install clean distclean help \
 	deps-build deps-test deps-lint deps-bench

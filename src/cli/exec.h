@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "egress/policy.h"
 #include "jail/jail.h"
+#include "jail/quota.h"
 
 struct err;
 struct exec_net;
@@ -25,6 +26,9 @@ struct exec_request {
     struct policy *policy;  /* NULL: no network */
     struct buf dns_servers; /* of the configuration; empty for the system's */
     struct buf settings;    /* variables for the network, "NAME=VALUE" with a NUL behind each */
+    bool limits_disk;       /* --disk was given: it holds for directories of the host too */
+    struct quota_hold holds[JAIL_MOUNTS_MAX + 1];
+    size_t hold_count;
 };
 
 /* A refusal of the gate. */

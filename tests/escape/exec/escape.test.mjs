@@ -8,13 +8,15 @@
 //   SG_RECORD=1    writes *.recorded: what the implementation chose, held from then on
 
 import { before, test } from 'node:test';
-import { accounts, Jail, MUST_WORK } from './jail.mjs';
+import { accounts, Jail, MUST_WORK, SOAK } from './jail.mjs';
 import { Skip } from './check.mjs';
 import { watchHost } from './clean.mjs';
 import { cases as calls } from './cases_calls.mjs';
 import { cases as ways } from './cases_ways.mjs';
+import { cases as outside } from './cases_outside.mjs';
 import { cases as closed } from './cases_closed.mjs';
 import { cases as exhaust } from './cases_exhaust.mjs';
+import { cases as neighbour } from './cases_neighbour.mjs';
 
 const skipped = [];
 
@@ -37,8 +39,8 @@ before(async () => {
 });
 
 for (const account of accounts)
-  for (const attack of [...calls, ...ways, ...closed, ...exhaust])
-    test(`${attack.id} ${account.name}: ${attack.title}`, { timeout: 180_000 }, async (t) => {
+  for (const attack of [...calls, ...ways, ...outside, ...closed, ...exhaust, ...neighbour])
+    test(`${attack.id} ${account.name}: ${attack.title}`, { timeout: SOAK ? 1_200_000 : 180_000 }, async (t) => {
       if (account.missing !== null && !MUST_WORK) {
         skipped.push(`${attack.id} ${account.name}: ${attack.title} (${account.missing})`);
         return t.skip(account.missing);
