@@ -1,4 +1,5 @@
-/* A program without libraries, settings or a proxy, as one in Go would be: GET http://HOST:PORT/. */
+/* A program without libraries, settings or a proxy, as one in Go would be: GET http://HOST:PORT/.
+ */
 
 #include <netdb.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@ int main(int argc, char **argv)
         perror("connect");
         return 1;
     }
-    int len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s:%s\r\n\r\n", argv[1], argv[2]);
+    int len =
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s:%s\r\n\r\n", argv[1], argv[2]);
     if (write(fd, text, (size_t)len) != len)
         return 1;
     for (ssize_t got; (got = read(fd, text, sizeof text)) > 0;)
