@@ -159,7 +159,7 @@ static int put_layers(struct job *job, struct err *err)
     if (put_layer(job->set->upper_fd, overlay.upper, err) < 0)
         return -1;
     AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
-    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, upper, err) < 0))
+    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, job->plan, upper, err) < 0))
         return -1;
     if (SYS(mkdir(JAIL_ANCHOR_SPARE "/new", 0755)) < 0)
         return err_sys(err, errno, "make a place");
