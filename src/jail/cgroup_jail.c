@@ -134,19 +134,28 @@ int cgroup_open_unified(const struct cgroup_host *host, struct cgroup *cgroup)
     return open_file(host, cgroup, UNIFIED, CG_UNIFIED, "", O_RDONLY | O_DIRECTORY);
 }
 
-int cgroup_attach(const struct cgroup_host *host, struct cgroup *cgroup, pid_t pid,
-                  bool unified_too, struct err *err)
+int cgroup_doors(const struct cgroup_host *host, struct cgroup *cgroup, bool unified_too,
+                 struct cgroup_doors *ret_doors, struct err *err)
 {
-    char text[16];
-    size_t len = (size_t)snprintf(text, sizeof text, "%d", (int)pid);
-    for (int slot = 0; slot < CG_COUNT; slot++) {
+    struct cgroup_doors doors = {0};
+    for (int slot = 0; slot < CG_COUNT && cgroup->name[0] != '\0'; slot++) {
         if (!is_used(host, slot) || (slot == CG_UNIFIED && !unified_too))
             continue;
         int fd =
             open_file(host, cgroup, PROCS + slot, (enum cgroup_slot)slot, "cgroup.procs", O_WRONLY);
-        if (fd < 0 || SYS(write(fd, text, len)) < 0)
-            return err_sys(err, errno, "enter the %s group", cgroup_slot_names[slot]);
+        if (fd < 0)
+            return err_sys(err, errno, "open the %s group", cgroup_slot_names[slot]);
+        doors.fds[doors.count++] = fd;
     }
+    *ret_doors = doors;
+    return 0;
+}
+
+int cgroup_enter(const struct cgroup_doors *doors, struct err *err)
+{
+    for (size_t i = 0; i < doors->count; i++)
+        if (SYS(write(doors->fds[i], "0", 1)) < 0)
+            return err_sys(err, errno, "enter a control group");
     return 0;
 }
 
