@@ -387,7 +387,6 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
         done = -1;
     }
     mount_set_done(&set);
-    if (old_root >= 0 && maker->tree_count < MAKER_TREES_MAX)
-        maker->old_trees[maker->tree_count++] = fd_take(&old_root);
+    undertaker_take(&maker->undertaker, &old_root);
     return done;
 }
