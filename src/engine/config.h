@@ -81,6 +81,7 @@ struct config_sandbox {
 struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
+    int64_t pool, pool_idle_ms;
 };
 
 struct config_isolate {

@@ -104,6 +104,7 @@ bool cgroup_remove(struct cgroup_host *host, struct cgroup *cgroup);
  * False while something still lives in it. */
 bool cgroup_retire(struct cgroup_host *host, struct cgroup *cgroup, const struct cgroup_stats *last,
                    size_t keep);
-/* One step towards `count` groups in stock: one more with these limits, or one less. Says whether
- * there was something to do. */
-bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count);
+/* One step towards `count` groups in stock, at most `keep`: one more with these limits, or one
+ * less. Says whether there was something to do. */
+bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count,
+                  size_t keep);

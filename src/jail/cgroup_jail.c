@@ -277,11 +277,16 @@ bool cgroup_remove(struct cgroup_host *host, struct cgroup *cgroup)
     return gone;
 }
 
+static bool can_serve_again(const struct cgroup_host *host)
+{
+    return !host->v2[CG_MEMORY] && host->fds[CG_UNIFIED] >= 0;
+}
+
 /* Whether the next jail in it could tell it from a new one by what it is allowed. */
 static bool is_like_new(const struct cgroup_host *host, struct cgroup *cgroup,
                         const struct cgroup_stats *last)
 {
-    if (cgroup->is_spoilt || host->v2[CG_MEMORY] || host->fds[CG_UNIFIED] < 0)
+    if (cgroup->is_spoilt || !can_serve_again(host))
         return false;
     int events = open_file(host, cgroup, EVENTS, CG_UNIFIED, "cgroup.events", O_RDONLY);
     if (read_number(events, "populated") != 0)
@@ -308,13 +313,17 @@ bool cgroup_retire(struct cgroup_host *host, struct cgroup *cgroup, const struct
     return true;
 }
 
-bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count)
+bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count,
+                  size_t keep)
 {
     struct err err;
-    size_t wanted = host->v2[CG_MEMORY] ? 0 : MIN(count, (size_t)CGROUP_STOCK_MAX);
-    if (host->stock_count > wanted)
-        return cgroup_remove(host, &host->stock[--host->stock_count]);
-    if (host->stock_count == wanted)
+    size_t most = MIN(MAX(count, keep), (size_t)CGROUP_STOCK_MAX);
+    if (host->stock_count > most) {
+        bool gone = cgroup_remove(host, &host->stock[host->stock_count - 1]);
+        host->stock_count -= gone;
+        return gone;
+    }
+    if (host->stock_count >= count || !can_serve_again(host))
         return false;
     struct cgroup cgroup;
     if (make_new(host, limits, &cgroup, &err) < 0 || cgroup.name[0] == '\0')

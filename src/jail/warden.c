@@ -50,17 +50,30 @@ struct warden {
     struct jail_plan profile_plan;
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
-    size_t owed; /* being built for somebody who waits */
+    int64_t pool_idle_ns; /* without a question for so long, it rests; 0: never */
+    size_t owed;          /* being built for somebody who waits */
     size_t buried;
     uint32_t births;
     int64_t asked_ns;        /* when the last question came */
     int64_t refill_after_ns; /* breathing space after a failure */
+    bool is_stocked;         /* nothing is left to do until somebody asks */
     bool leaving;
 };
 
 static struct warden self;
 
-enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100, QUIET_MS = 3, NETS_READY = 8 };
+/* A pool is refilled while questions come only when less than one in REFILL_LOW is left. What is
+ * kept to serve again follows its size; at rest next to nothing is kept. */
+enum {
+    REFILL_LOW = 8,
+    REFILL_AT_ONCE = 2,
+    REFILL_PAUSE_MS = 100,
+    QUIET_MS = 3,
+    STOCK_READY = 8,
+    STOCK_LEAST = 16,
+    STOCK_PER_JAIL = 4,
+    REST_READY = 1,
+};
 
 /* epoll words: the slot's index, whether it is its pidfd, and the birth of its jail. */
 enum { WORD_DAEMON = UINT32_MAX };
@@ -372,14 +385,26 @@ static void on_listen(uint32_t request, struct wire_in *in)
     say(&fd, 1);
 }
 
+static void note_size(uint32_t count, int64_t idle_ms)
+{
+    self.pool_target = count;
+    self.pool_idle_ns = idle_ms * 1000000;
+    self.maker.keep = MAX((size_t)count * STOCK_PER_JAIL, (size_t)STOCK_LEAST);
+}
+
 /* Jails of an older profile leave; the new ones come when there is time. */
 static void on_pool(uint32_t request, struct wire_in *in)
 {
     struct err err = {0};
     uint32_t count = wire_get_u32(in);
+    int64_t idle_ms = wire_get_i64(in);
     size_t len = in->rest.len;
     if (len > sizeof self.profile_packet || count > WARDEN_POOL_MAX) {
         (void)err_set(&err, ERR_INVALID, "a pool may hold 0 to %d jails", WARDEN_POOL_MAX);
+        return say_failed(request, &err);
+    }
+    if (idle_ms < 0 || idle_ms > WARDEN_IDLE_MAX_MS) {
+        (void)err_set(&err, ERR_INVALID, "a pool rests after 0 to %d ms", WARDEN_IDLE_MAX_MS);
         return say_failed(request, &err);
     }
     /* The plan borrows its strings from the packet: keep a copy. */
@@ -393,7 +418,7 @@ static void on_pool(uint32_t request, struct wire_in *in)
     for (size_t i = 0; i < self.slots.len; i++)
         if (self.slots.ptr[i].state == POOLED)
             end_jail(i);
-    self.pool_target = count;
+    note_size(count, idle_ms);
     say_done(request);
 }
 
@@ -428,6 +453,16 @@ static void on_daemon(void)
     say_failed(head.id, &err);
 }
 
+static bool is_resting(void)
+{
+    return self.pool_idle_ns > 0 && clock_now_ns() - self.asked_ns > self.pool_idle_ns;
+}
+
+static size_t pool_size(void)
+{
+    return is_resting() ? MIN(self.pool_target, (size_t)REST_READY) : self.pool_target;
+}
+
 /* Whether the pool may be worked on: at once when it runs low, else when nobody has asked for a
  * while, so that building does not compete with the command that was just handed its jail. */
 static bool may_refill(void)
@@ -435,22 +470,48 @@ static bool may_refill(void)
     int64_t now = clock_now_ns();
     if (now < self.refill_after_ns)
         return false;
-    return self.pool_ready * 8 < self.pool_target || now - self.asked_ns > QUIET_MS * 1000000LL;
+    return self.pool_ready * REFILL_LOW < self.pool_target ||
+           now - self.asked_ns > QUIET_MS * 1000000LL;
 }
 
 static bool pool_wants(void)
 {
-    return self.pool_ready + self.pool_building < self.pool_target;
+    return self.pool_ready + self.pool_building < pool_size() &&
+           self.pool_building < REFILL_AT_ONCE;
 }
 
 static bool refill(void)
 {
     struct err err = {0};
-    if (!pool_wants() || self.pool_building >= REFILL_AT_ONCE)
+    if (!pool_wants())
         return false;
     if (build(&self.profile_plan, 0, &err) < 0)
         self.refill_after_ns = clock_now_ns() + REFILL_PAUSE_MS * 1000000LL;
     return true;
+}
+
+static bool shrink(void)
+{
+    if (self.pool_ready <= pool_size())
+        return false;
+    for (size_t i = 0; i < self.slots.len; i++)
+        if (self.slots.ptr[i].state == POOLED) {
+            end_jail(i);
+            return true;
+        }
+    return false;
+}
+
+/* Networks and groups, ahead of the jails that will need them. */
+static bool stock(void)
+{
+    bool resting = is_resting();
+    size_t ready = resting ? REST_READY : STOCK_READY;
+    size_t keep = resting ? REST_READY : self.maker.keep;
+    if (self.pool_target == 0)
+        ready = 0;
+    return net_stock_step(&self.maker.nets, ready, keep) ||
+           cgroup_stock(&self.maker.cgroups, &self.profile_plan.limits, ready, keep);
 }
 
 /* Work nobody waits for: one piece at a time, so that a question never waits for more than that.
@@ -462,17 +523,21 @@ static bool idle_work(void)
             clear(&self.slots.ptr[i]);
     if (!may_refill() || self.owed > 0)
         return false;
-    return refill() || undertaker_flush(&self.maker.undertaker) ||
-           net_stock_step(&self.maker.nets, NETS_READY, self.maker.keep);
+    return refill() || undertaker_flush(&self.maker.undertaker) || shrink() || stock();
 }
 
+/* Until somebody asks; or until the pool may be worked on; or until it is time to rest. */
 static int wait_ms(bool more)
 {
     if (more)
         return 0;
-    bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
-                      self.maker.nets.ready_count < NETS_READY || self.maker.undertaker.count > 0;
-    return unfinished && self.owed == 0 ? QUIET_MS : -1;
+    if (self.owed > 0)
+        return -1;
+    if (self.buried > 0 || self.maker.undertaker.count > 0 || pool_wants() || !self.is_stocked)
+        return QUIET_MS;
+    if (self.pool_idle_ns == 0 || is_resting())
+        return -1;
+    return (int)((self.asked_ns + self.pool_idle_ns - clock_now_ns()) / 1000000) + 1;
 }
 
 /* Its last words are heard first. */
@@ -508,7 +573,11 @@ static void run(void)
         int count = epoll_wait(self.epoll_fd, events, countof(events), wait_ms(more));
         for (int i = 0; i < count; i++)
             on_event(&events[i]);
-        more = count > 0 || idle_work();
+        if (count > 0)
+            self.is_stocked = false; /* perhaps */
+        else
+            self.is_stocked = !idle_work() && may_refill();
+        more = count > 0 || (!self.is_stocked && may_refill());
     }
 }
 
