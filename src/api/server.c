@@ -312,8 +312,7 @@ static struct http_options http_options_of(struct server *server,
 
 static int start_http(struct server *server, const struct server_options *options, struct err *err)
 {
-    if (open_tls(server, options, err) < 0 || listen_everywhere(server, options, err) < 0 ||
-        routes_new(api_tables, &server->routes, err) < 0)
+    if (routes_new(api_tables, &server->routes, err) < 0)
         return -1;
     server->metrics = metrics_new(server->routes);
     collect_names(server, options->names);
@@ -342,6 +341,9 @@ static int start(struct server *server, const struct server_options *options, st
         return -1;
     server->api.loop = server->loop;
     if (home_signing_key(&server->home, server->api.signing_key, err) < 0)
+        return -1;
+    /* The address first: one that is taken must not make the store move. */
+    if (open_tls(server, options, err) < 0 || listen_everywhere(server, options, err) < 0)
         return -1;
     const struct engine_options engine = {options->config, options->data_dir};
     if (engine_open(server->loop, &engine, &server->api.engine, err) < 0)
