@@ -265,6 +265,9 @@ static int run(const struct cli_call *call, struct err *err)
     if (!prompt)
         return run_code(call, file, &request, err);
     AUTO_WORKER struct worker *worker = NULL;
+    AUTO_BUF struct buf env = {0};
+    read_env(call, &request, &env);
+    request.call.env_json = buf_str(&env);
     if (start_worker(&request, &worker, err) < 0)
         return -1;
     int code = run_repl(worker, &request, err);

@@ -54,6 +54,8 @@ int mount_set_open(struct mount_set *set, const struct template *template,
                    const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
                    struct err *err) MUST_USE;
 void mount_set_done(struct mount_set *set);
+/* The highest of its descriptors; -1: it has none. */
+int mount_set_top(const struct mount_set *set);
 
 /* Finds out what of /proc must be masked; once, in the maker, before the first jail. */
 void mounts_prepare(bool as_root);
@@ -69,6 +71,7 @@ int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int 
                  struct err *err) MUST_USE;
 
 /* Parts of the template that are mounts of their own; NULL behind the last. */
+enum { MOUNTS_PARTS_MAX = 16 };
 extern const char *const mounts_template_parts[];
 
 /* Directories of the template belong to nobody in a jail; those that tenants write to, or that
