@@ -33,7 +33,7 @@ static struct {
     VEC(struct host) names; /* from before */
     size_t name_count;      /* that have an address */
     struct buf servers;
-    struct tls *tls; /* inherited; NULL: no connection is opened */
+    struct tls_trust *tls; /* inherited; NULL: no connection is opened */
     struct secrets *secrets;
     struct authority *authority;
     int64_t idle_ms;
@@ -229,8 +229,8 @@ int gateway_load_roots(struct str path, struct err *err)
         if (buf_read_all(&roots, fd, err) < 0)
             return -1;
     }
-    self.tls = tls_free(self.tls);
-    return tls_new(buf_str(&roots), &self.tls, err);
+    self.tls = tls_trust_free(self.tls);
+    return tls_trust_new(buf_str(&roots), &self.tls, err);
 }
 
 static int begin(struct err *err)

@@ -16,7 +16,7 @@ struct err;
 struct loop;
 struct porter;
 struct secrets;
-struct tls;
+struct tls_trust;
 
 enum porter_socket { PORTER_PROXY, PORTER_DNS, PORTER_DNS_TCP, PORTER_OPEN };
 
@@ -60,7 +60,7 @@ struct porter_options {
     struct porter_limits limits;
     /* For connections that are opened: those to hosts with secrets, and to hosts whose methods or
      * paths the policy limits. All borrowed; without `tls` none is opened. */
-    struct tls *tls;
+    struct tls_trust *tls;
     struct authority *authority;
     const struct secrets *secrets;
     /* May be NULL. Each refusal once per host, port and reason. */

@@ -13,7 +13,7 @@ struct loop;
 struct meter;
 struct secrets;
 struct talk;
-struct tls;
+struct tls_trust;
 
 struct talk_options {
     int inner, outer;      /* the sandbox's and the host's; both taken */
@@ -21,7 +21,7 @@ struct talk_options {
     struct host host;
     uint16_t port;
     bool is_https; /* opened; needs the next two */
-    struct tls *tls;
+    struct tls_trust *tls;
     struct authority *authority;
     const struct secrets *secrets; /* NULL for none; outlives it */
     bool is_single;                /* one exchange and no more: for requests to a proxy */
