@@ -104,12 +104,12 @@ static void resume_from(void *ctx)
 static void fill_holder(void)
 {
     const struct isolate_call call = {
-        .code = STR("globalThis.rows = Array.from({length: 4500}, (_, i) => "
+        .code = STR("globalThis.rows = Array.from({length: 4340}, (_, i) => "
                     "({id: i, name: 'item number ' + i, tags: [i, i + 1]})); rows.length")};
     AUTO_RESULT struct isolate_result result = {0};
     MUST(isolate_new(engine, &limits, &holder, &err));
     MUST(isolate_run(holder, &call, NULL, &result, &err));
-    check(&result, "4500");
+    check(&result, "4340");
     MUST(isolate_checkpoint(holder, &checkpoint, &err));
     pause_to(&plain);
     pause_to(&packed);
