@@ -123,6 +123,7 @@ int run_bridges_new(const struct cli_call *call, const struct config *config,
         return -1;
     all->services.hints = *hints;
     all->services.remedy = "name it with --allow-host HOST[:PORT]";
+    all->options.ca_file = getenv("SSL_CERT_FILE"); /* as other programs have it */
     all->options.dns_servers = all->servers.len > 0 ? buf_cstr(&all->servers) : NULL;
     *ret_bridges = all;
     all = NULL;
@@ -249,6 +250,14 @@ bool run_on_bridge(void *user, struct worker *worker, uint64_t id, struct str na
         return true;
     *ret_why = all->refusal.msg;
     return false;
+}
+
+void run_on_cancel(void *user, uint64_t id)
+{
+    struct run_request *request = user;
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        if (request->bridges->calls[i].call != NULL && request->bridges->calls[i].id == id)
+            let_go(&request->bridges->calls[i]);
 }
 
 static void on_ready(void *ctx, UNUSED int events)

@@ -212,6 +212,7 @@ struct isolate *isolate_free(struct isolate *isolate)
     engine_give_vm(isolate->engine, isolate->vm);
     arena_done(&isolate->arena);
     buf_done(&isolate->code);
+    buf_done(&isolate->names);
     free(isolate);
     return NULL;
 }
