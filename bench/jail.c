@@ -127,7 +127,7 @@ static void rate_worker(int out)
     struct warden_link *own = NULL;
     int64_t count = 0;
     check(warden_start(&own, &err), &err);
-    check(warden_pool(own, &(struct jail_plan){0}, POOL, &err), &err);
+    check(warden_pool(own, &(struct jail_plan){0}, POOL, 0, &err), &err);
     for (int64_t until = clock_now_ms() + RATE_MS; clock_now_ms() < until; count++)
         run_jail(&own);
     (void)warden_free(own);
@@ -202,7 +202,7 @@ static void start_wardens(void)
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     check(warden_start(&pooled, &err), &err);
     check(warden_start(&cold, &err), &err);
-    check(warden_pool(pooled, &(struct jail_plan){0}, POOL, &err), &err);
+    check(warden_pool(pooled, &(struct jail_plan){0}, POOL, 0, &err), &err);
     living = make(cold);
     (void)usleep(200000); /* the pool fills */
 }

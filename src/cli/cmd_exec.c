@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/exec.h"
+#include "cli/policy_arg.h"
+#include "egress/settings.h"
 #include "engine/config.h"
 
 static bool is_none(const char *text)
@@ -38,6 +40,19 @@ static int parse_size(const char *option, const char *text, int64_t *ret_bytes, 
     return 0;
 }
 
+/* "64m", or "64m:1000" with a number of files. */
+static int parse_disk(const char *text, struct jail_limits *limits, struct err *err)
+{
+    char size[32];
+    const char *colon = strchr(text, ':');
+    struct str first = str_n(text, colon == NULL ? strlen(text) : (size_t)(colon - text));
+    if (str_to_cstr(first, size, sizeof size, err) < 0 ||
+        (colon != NULL && !str_to_i64(str_of(colon + 1), 1, INT64_MAX, &limits->disk_inodes)))
+        return err_set(err, ERR_INVALID, "exec: --disk '%s' is not a size like 64m or 64m:1000",
+                       text);
+    return parse_size("disk", size, &limits->disk_bytes, err);
+}
+
 static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
 {
     static const struct {
@@ -59,11 +74,35 @@ static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
     return err_set(err, ERR_INVALID, "exec: --timeout '%s' is not a time like 30s or 500ms", text);
 }
 
-/* What the configuration says holds where no option does. */
-static int read_config(const struct cli_call *call, struct jail_limits *limits, struct err *err)
+/* Each line of the text becomes a string. */
+static void cut_lines(struct buf *text)
 {
+    for (size_t i = 0; i < text->len; i++)
+        if (text->ptr[i] == '\n')
+            text->ptr[i] = '\0';
+}
+
+static int read_network(const struct cli_call *call, const struct config *config,
+                        struct exec_request *request, struct err *err)
+{
+    if (policy_from_options(call, config, &request->policy, &request->settings, err) < 0)
+        return err_wrap(err, "exec");
+    if (request->policy == NULL)
+        return 0;
+    policy_put_servers(config, &request->dns_servers);
+    bool has_roots = access(SETTINGS_CA_FILE, R_OK) == 0;
+    settings_put(SETTINGS_PROXY_PORT, has_roots ? SETTINGS_CA_FILE : NULL, &request->settings);
+    cut_lines(&request->settings);
+    return 0;
+}
+
+/* What the configuration says holds where no option does. */
+static int read_config(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    struct jail_limits *limits = &request->plan.limits;
     AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0)
+    if (config_load(cli_value(call, "config"), &config, err) < 0 ||
+        read_network(call, config, request, err) < 0)
         return -1;
     limits->memory_bytes = config->jail.memory_mb << 20;
     limits->pids = config->jail.pids;
@@ -78,7 +117,7 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
     const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
     const char *timeout = cli_value(call, "timeout");
     double cores = 0;
-    if (read_config(call, limits, err) < 0)
+    if (read_config(call, request, err) < 0)
         return -1;
     if (memory != NULL && is_none(memory))
         limits->memory_bytes = JAIL_UNLIMITED;
@@ -92,7 +131,8 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
         limits->cpu_milli = (int64_t)(cores * 1000);
     if (pids != NULL && !str_to_i64(str_of(pids), 1, INT32_MAX, &limits->pids))
         return err_set(err, ERR_INVALID, "exec: --pids '%s' is not a number", pids);
-    if (disk != NULL && parse_size("disk", disk, &limits->disk_bytes, err) < 0)
+    request->limits_disk = disk != NULL;
+    if (disk != NULL && parse_disk(disk, limits, err) < 0)
         return -1;
     return timeout == NULL ? 0 : parse_time(timeout, &request->timeout_ms, err);
 }
@@ -167,6 +207,9 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
         set_env(request, environ[i]);
     for (size_t i = 0; i < countof(always); i++)
         set_env(request, always[i]);
+    const struct buf *settings = &request->settings;
+    for (size_t at = 0; at < settings->len; at += strlen(settings->ptr + at) + 1)
+        set_env(request, settings->ptr + at);
     if (request->command.tty && add_env(request, "TERM", err) < 0)
         set_env(request, "TERM=xterm-256color");
     for (size_t i = 0; i < call->given_count; i++)
@@ -223,6 +266,36 @@ static int read_request(const struct cli_call *call, struct exec_request *reques
     return 0;
 }
 
+static int hold_one(struct exec_request *request, const char *path, struct err *err)
+{
+    struct jail_plan filled = request->plan;
+    jail_plan_fill(&filled);
+    struct quota_limit limit = {.bytes = filled.limits.disk_bytes,
+                                .inodes = filled.limits.disk_inodes};
+    struct err why = {0};
+    if (quota_hold(path, &limit, &request->holds[request->hold_count], &why) < 0)
+        return err_set(err, why.code,
+                       "--disk cannot limit '%.60s' (%.80s); leave --disk out, or leave the "
+                       "directory out to write into memory",
+                       path, why.msg);
+    request->hold_count++;
+    return 0;
+}
+
+/* What was asked for is kept or refused: a writable directory of the host counts as well. */
+static int hold_places(struct exec_request *request, struct err *err)
+{
+    const struct jail_plan *plan = &request->plan;
+    if (!request->limits_disk)
+        return 0;
+    if (plan->workspace != NULL && hold_one(request, plan->workspace, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable && hold_one(request, plan->mounts[i].src, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int finish(const struct exec_request *request, struct exec_result *result, int done,
                   const struct err *err)
 {
@@ -249,12 +322,19 @@ static int exec(const struct cli_call *call, struct err *err)
     struct exec_result result = {0};
     int done = read_request(call, &request, err), code = -1;
     if (done == 0) {
-        done = exec_run(&request, &result, err);
+        done = hold_places(&request, err);
+        if (done == 0)
+            done = exec_run(&request, &result, err);
         code = finish(&request, &result, done, err);
     }
+    for (size_t i = 0; i < request.hold_count; i++)
+        quota_let_go(&request.holds[i]);
     for (size_t i = 0; i < request.path_count; i++)
         free(request.paths[i]);
     exec_result_done(&result);
+    (void)policy_free(request.policy);
+    buf_done(&request.dns_servers);
+    buf_done(&request.settings);
     return code;
 }
 
@@ -272,8 +352,9 @@ static const struct cli_option exec_options[] = {
      .value = "N",
      .help = "Limit cores, as in 0.5 (default 1; 'none' for no limit)"},
     {.name = "disk",
-     .value = "SIZE",
-     .help = "Limit what is written into memory-backed directories (default 1g)"},
+     .value = "SIZE[:FILES]",
+     .help = "Limit what is written, into memory (default 1g) and, when given, into each directory "
+             "of --workspace and --rw"},
     {.letter = 't',
      .name = "timeout",
      .value = "TIME",
@@ -293,6 +374,14 @@ static const struct cli_option exec_options[] = {
      .repeated = true},
     {.name = "cwd", .value = "DIR", .help = "Start in this directory (default /workspace)"},
     {.name = "overlay", .help = "Make the whole tree writable; what is written is lost at the end"},
+    {.name = "allow-host",
+     .value = "HOST[:PORT]",
+     .help = "Let it reach this host, the group npm or pypi, or 'public' (none)",
+     .repeated = true},
+    {.name = "deny-host",
+     .value = "HOST[:PORT]",
+     .help = "Not this one, whatever is allowed",
+     .repeated = true},
     {.name = "tty", .help = "Give it a terminal"},
     CLI_OPTION_JSON,
     {0},
@@ -303,7 +392,8 @@ const struct cli_verb cmd_exec = {
     .args = "[-- CMD [ARG...]]",
     .summary = "Run a command in a fresh jail; a shell when none is given",
     .details = "Needs no daemon. The jail has the host's programs read-only, no network but "
-               "loopback, and is gone afterwards, with everything that ran in it. Exits with "
+               "loopback and the hosts that --allow-host names, and is gone afterwards, with "
+               "everything that ran in it. Exits with "
                "the command's own code, 128+N when signal N ended it, 124 after a timeout, "
                "127 when there is no such program and 126 when it cannot be run. With --json "
                "prints exit code, output, timings, peak memory and what ended it.",

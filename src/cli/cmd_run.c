@@ -96,8 +96,9 @@ static int read_hints(const struct cli_call *call, struct hints *hints, struct e
     return 0;
 }
 
-/* {"NAME": "value"} of the names that were granted. */
-static void read_env(const struct cli_call *call, struct buf *out)
+/* {"NAME": "value"} of the names that were granted, and the placeholders of secrets. */
+static void read_env(const struct cli_call *call, const struct run_request *request,
+                     struct buf *out)
 {
     struct json_out json = {.buf = out};
     json_begin_object(&json);
@@ -108,6 +109,7 @@ static void read_env(const struct cli_call *call, struct buf *out)
         if (value != NULL)
             json_key(&json, call->given[i].value), json_put_cstr(&json, value);
     }
+    run_bridges_put_env(request->bridges, &json);
     json_end_object(&json);
 }
 
@@ -230,7 +232,7 @@ static int run_code(const struct cli_call *call, const char *file, struct run_re
     if (is_file && run_find_modules(file, buf_str(&code), &arena, modules, MODULES_MAX,
                                     &request->call.module_count, err) < 0)
         return -1;
-    read_env(call, &env);
+    read_env(call, request, &env);
     const char *slash = is_file ? strrchr(file, '/') : NULL;
     request->call.code = buf_str(&code);
     request->call.file = slash != NULL ? slash + 1 : is_file ? file : NULL;
@@ -266,6 +268,9 @@ static int run(const struct cli_call *call, struct err *err)
     if (!prompt)
         return run_code(call, file, &request, err);
     AUTO_WORKER struct worker *worker = NULL;
+    AUTO_BUF struct buf env = {0};
+    read_env(call, &request, &env);
+    request.call.env_json = buf_str(&env);
     if (start_worker(&request, &worker, err) < 0)
         return -1;
     int code = run_repl(worker, &request, err);
@@ -281,7 +286,15 @@ static const struct cli_option run_options[] = {
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
     {.name = "allow-host",
      .value = "HOST[:PORT]",
-     .help = "Let fetch and api.fetch reach this host (none)",
+     .help = "Let fetch and api.fetch reach this host, a group, or 'public' (none)",
+     .repeated = true},
+    {.name = "deny-host",
+     .value = "HOST[:PORT]",
+     .help = "Not this one, whatever is allowed",
+     .repeated = true},
+    {.name = "secret",
+     .value = "NAME=env:VAR@HOST[:PORT]",
+     .help = "Let requests to HOST carry a key that the code never sees (none)",
      .repeated = true},
     {.name = "hint",
      .value = "KEY=VALUE",
@@ -303,7 +316,11 @@ const struct cli_verb cmd_run = {
         "Exits 1 when the code fails and 124 when it runs out of time. Nothing of the machine "
         "is visible to the code: no files, no network but the hosts that --allow-host names, no "
         "environment but what --env names. 'sandglass bridges' lists what it may call as api.NAME; "
-        "private addresses need egress.private in config.toml too.",
+        "private addresses need egress.private in config.toml too.\n"
+        "With --secret, process.env.NAME holds a placeholder; in Authorization and X-Api-Key (or "
+        "the headers named behind #) of https requests to HOST it becomes the value of VAR, and "
+        "answers show the placeholder again. file:/PATH stands for env:VAR, and NAME alone for a "
+        "[secrets.NAME] of config.toml.",
     .options = run_options,
     .args_max = 1,
     .run = run,

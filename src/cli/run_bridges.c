@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/policy_arg.h"
 #include "cli/run.h"
+#include "cli/secret_arg.h"
 #include "egress/gate.h"
 #include "engine/config.h"
 #include "io/loop.h"
@@ -30,7 +31,8 @@ struct running {
 struct run_bridges {
     struct bridge_set *set;
     struct services services;
-    struct buf servers;
+    struct secrets *secrets; /* NULL for none */
+    struct buf servers, ca_file;
     struct gate_options options;
     /* From the first call on: most code makes none. */
     struct loop *loop;
@@ -40,72 +42,6 @@ struct run_bridges {
     size_t call_count;
     struct err refusal; /* why the last call could not be */
 };
-
-/* --- What is allowed --- */
-
-static int put_allowed(const struct cli_call *call, struct buf *out, struct err *err)
-{
-    for (size_t i = 0; i < call->given_count; i++) {
-        if (strcmp(call->given[i].option->name, "allow-host") != 0)
-            continue;
-        struct str host = str_of(call->given[i].value);
-        bool is_plain = host.len > 0;
-        for (size_t j = 0; j < host.len; j++)
-            is_plain = is_plain && (unsigned char)host.ptr[j] > ' ' && host.ptr[j] != ',' &&
-                       host.ptr[j] != ';';
-        if (!is_plain)
-            return err_set(err, ERR_INVALID, "--allow-host: '%s' is not HOST or HOST:PORT",
-                           call->given[i].value);
-        buf_printf(out, "%s%s", out->len == 0 ? "allow " : ", ", call->given[i].value);
-    }
-    return 0;
-}
-
-/* Private entries open their host by themselves; here they only count for hosts that were named. */
-static bool is_named(const struct policy *allowed, const struct policy *entries)
-{
-    VEC_EACH (entry, &entries->private) {
-        struct verdict_request request = {
-            .scheme = "http", .host = &entry->host, .port = entry->port, .method = STR("GET")};
-        enum verdict_reason reason = verdict_judge(allowed, &request).reason;
-        if (reason != VERDICT_ALLOWED && reason != VERDICT_ADDRESS)
-            return false;
-    }
-    return true;
-}
-
-static int put_private(const struct config *config, const struct policy *allowed, struct buf *out,
-                       struct err *err)
-{
-    AUTO_BUF struct buf rule = {0};
-    for (size_t i = 0; i < config->egress.private.len; i++) {
-        AUTO_POLICY struct policy *entries = NULL;
-        struct str item = config->egress.private.items[i];
-        buf_clear(&rule);
-        buf_printf(&rule, "allow invalid.invalid; private %.*s", STR_ARG(item));
-        if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &entries, err) < 0)
-            return err_wrap(err, "egress.private");
-        if (is_named(allowed, entries))
-            buf_printf(out, "; private %.*s", STR_ARG(item));
-    }
-    return 0;
-}
-
-static int read_policy(const struct cli_call *call, const struct config *config,
-                       struct policy **ret_policy, struct err *err)
-{
-    AUTO_BUF struct buf text = {0};
-    AUTO_POLICY struct policy *allowed = NULL;
-    if (put_allowed(call, &text, err) < 0)
-        return -1;
-    if (text.len == 0)
-        return 0;
-    if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
-        return err_wrap(err, "--allow-host");
-    if (put_private(config, allowed, &text, err) < 0)
-        return -1;
-    return policy_parse(buf_str(&text), POLICY_BY_OPERATOR, ret_policy, err);
-}
 
 /* --- Life --- */
 
@@ -118,12 +54,18 @@ int run_bridges_new(const struct cli_call *call, const struct config *config,
     policy_put_private(config, &private);
     buf_put(&weather, config->bridges.weather_url);
     if (bridge_set_new(bridges, &all->set, err) < 0 ||
-        read_policy(call, config, &all->services.policy, err) < 0 ||
+        secrets_from_args(call, config, &all->secrets, err) < 0 ||
+        policy_from_options(call, config, &all->services.policy, NULL, err) < 0 ||
+        secrets_check_policy(all->secrets, all->services.policy, err) < 0 ||
         services_set_weather(&all->services, buf_cstr(&weather), buf_cstr(&private), err) < 0)
         return -1;
     all->services.hints = *hints;
+    all->services.secrets = all->secrets;
     all->services.remedy = "name it with --allow-host HOST[:PORT]";
-    all->options.ca_file = getenv("SSL_CERT_FILE"); /* as other programs have it */
+    if (config->egress.ca_file.len > 0) {
+        buf_put(&all->ca_file, config->egress.ca_file);
+        all->options.ca_file = buf_cstr(&all->ca_file);
+    }
     all->options.dns_servers = all->servers.len > 0 ? buf_cstr(&all->servers) : NULL;
     *ret_bridges = all;
     all = NULL;
@@ -138,11 +80,13 @@ struct run_bridges *run_bridges_free(struct run_bridges *all)
     services_done(&all->services);
     (void)policy_free(all->services.policy);
     (void)gate_free(all->services.gate);
+    (void)secrets_free(all->secrets);
     (void)bridge_set_free(all->set);
     if (all->timer != NULL)
         (void)timer_free(all->timer);
     (void)loop_free(all->loop);
     buf_done(&all->servers);
+    buf_done(&all->ca_file);
     free(all);
     return NULL;
 }
@@ -166,8 +110,18 @@ void run_bridges_drop(struct run_bridges *all)
         let_go(&all->calls[i]);
 }
 
+void run_bridges_put_env(const struct run_bridges *all, struct json_out *out)
+{
+    for (size_t i = 0; i < secrets_count(all->secrets); i++) {
+        const struct secret_entry *entry = secrets_at(all->secrets, i);
+        json_key(out, entry->rule.name), json_put_cstr(out, entry->placeholder);
+    }
+}
+
 void run_bridges_begin(struct run_bridges *all, int64_t timeout_ms)
 {
+    if (all->secrets != NULL)
+        secrets_guard_process();
     all->deadline_ms = clock_now_ms() + timeout_ms + SLACK_MS;
 }
 

@@ -88,6 +88,12 @@ struct files_sink {
     void *ctx;
 };
 
+/* The same without a buffer that holds it all; a `limit` of 0 means to the end. In case of error
+ * the sink has got a part of the bytes. */
+int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_t limit,
+                  const struct files_sink *sink, struct files_content *ret_content,
+                  struct err *err) MUST_USE;
+
 struct files_write_options {
     mode_t mode;       /* of a new file; 0 means 0644. A file that is there keeps its own */
     bool make_parents; /* mkdir -p for the directory */
@@ -148,6 +154,10 @@ struct files_list {
     bool truncated;    /* there is more: go on with `after` = the last path */
     uint64_t too_deep; /* directories that no path of FILES_PATH_MAX reaches */
 };
+
+/* Whether the directory holds at most `most` entries; looks at no more than that. */
+int files_is_small_dir(struct files *files, struct str path, size_t most, bool *ret_is_small,
+                       struct err *err) MUST_USE;
 
 /* Links are listed, not followed. Entries that vanish meanwhile are left out. */
 int files_list(struct files *files, struct str path, const struct files_list_options *options,

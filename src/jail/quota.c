@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
-#include <sys/quota.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -13,15 +11,9 @@
 #include "jail/kernel.h"
 #include "jail/quota_internal.h"
 
-#ifndef PRJQUOTA
-#define PRJQUOTA 2
-#endif
-
 /* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
 extern int umount2(const char *target, int flags);
-enum { DETACH = 2, NO_LINKS = 8 };
-
-enum { PROJECT_FIRST = 0x53470000, PROJECT_TRIES = 64, BLOCK = 1024 };
+enum { NO_LINKS = 8 };
 
 static const char *const names[] = {[QUOTA_AUTO] = "auto",
                                     [QUOTA_PROJECT] = "project",
@@ -31,66 +23,6 @@ static const char *const names[] = {[QUOTA_AUTO] = "auto",
 const char *quota_method_name(enum quota_method method)
 {
     return names[method];
-}
-
-static long quota_call(int fd, int command, uint32_t project, struct dqblk *quota)
-{
-    unsigned word = (unsigned)command << SUBCMDSHIFT | PRJQUOTA; /* QCMD shifts into the sign */
-    return SYS(syscall(SYS_quotactl_fd, fd, word, project, quota));
-}
-
-/* A project that nobody has files or limits in. */
-static int find_project(int fd, uint32_t *ret_project, struct err *err)
-{
-    struct stat st;
-    if (SYS(fstat(fd, &st)) < 0)
-        return err_sys(err, errno, "stat");
-    uint32_t first = PROJECT_FIRST + (uint32_t)(st.st_ino % 0xffff);
-    for (uint32_t i = 0; i < PROJECT_TRIES; i++) {
-        struct dqblk quota = {0};
-        if (quota_call(fd, Q_GETQUOTA, first + i, &quota) < 0 && errno != ENOENT)
-            return err_set(err, ERR_UNSUPPORTED, "project quotas are not on: %s", strerror(errno));
-        if (quota.dqb_curspace == 0 && quota.dqb_bhardlimit == 0 && quota.dqb_ihardlimit == 0) {
-            *ret_project = first + i;
-            return 0;
-        }
-    }
-    return err_set(err, ERR_LIMIT, "no free project id");
-}
-
-static int set_project_limit(int fd, uint32_t project, int64_t bytes, int64_t inodes,
-                             struct err *err)
-{
-    struct dqblk quota = {.dqb_bhardlimit = ((uint64_t)bytes + BLOCK - 1) / BLOCK,
-                          .dqb_ihardlimit = (uint64_t)inodes,
-                          .dqb_valid = QIF_BLIMITS | QIF_ILIMITS};
-    if (quota_call(fd, Q_SETQUOTA, project, &quota) < 0)
-        return err_sys(err, errno, "limit project %u", project);
-    return 0;
-}
-
-static int attach_project(struct quota_job *job, struct err *err)
-{
-    AUTO_CLOSE int fd =
-        SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct fsxattr attr;
-    if (fd < 0)
-        return err_sys(err, errno, "open '%s'", job->name);
-    if (find_project(fd, &job->project, err) < 0)
-        return -1;
-    if (SYS(ioctl(fd, FS_IOC_FSGETXATTR, &attr)) < 0)
-        return err_sys(err, errno, "read the project of '%s'", job->name);
-    attr.fsx_projid = job->project;
-    attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-    /* The limit first: nothing can be written in between without being counted. */
-    if (set_project_limit(fd, job->project, job->limit.bytes, job->limit.inodes, err) < 0)
-        return -1;
-    if (SYS(ioctl(fd, FS_IOC_FSSETXATTR, &attr)) < 0) {
-        int code = errno;
-        (void)set_project_limit(fd, job->project, 0, 0, &(struct err){0});
-        return err_sys(err, code, "set the project of '%s'", job->name);
-    }
-    return 0;
 }
 
 static int attach_memory(struct quota_job *job, struct err *err)
@@ -124,7 +56,7 @@ static const struct {
     int (*attach)(struct quota_job *job, struct err *err);
     bool keeps; /* survives a reboot */
 } ways[] = {
-    {QUOTA_PROJECT, attach_project, true},
+    {QUOTA_PROJECT, quota_project_attach, true},
     {QUOTA_IMAGE, quota_image_attach, true},
     {QUOTA_MEMORY, attach_memory, false},
 };
@@ -196,15 +128,21 @@ static int read_record(struct quota_job *job, bool *ret_found, struct err *err)
     return 0;
 }
 
+static int check_limit(const struct quota_limit *limit, struct err *err)
+{
+    if (limit->bytes < QUOTA_BYTES_MIN || limit->inodes < QUOTA_INODES_MIN)
+        return err_set(err, ERR_INVALID, "a disk limit is at least %d bytes and %d files",
+                       QUOTA_BYTES_MIN, QUOTA_INODES_MIN);
+    return 0;
+}
+
 int quota_attach(int box_fd, const char *name, int cache_fd, const struct quota_limit *limit,
                  enum quota_method *ret_method, struct err *err)
 {
     struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = cache_fd, .limit = *limit};
-    if (limit->bytes < QUOTA_BYTES_MIN || limit->inodes < QUOTA_INODES_MIN)
-        return err_set(err, ERR_INVALID, "a disk limit is at least %d bytes and %d files",
-                       QUOTA_BYTES_MIN, QUOTA_INODES_MIN);
-    if (try_ways(&job, err) < 0)
+    if (check_limit(limit, err) < 0 || try_ways(&job, err) < 0)
         return -1;
+    CRASH_POINT("quota.attached");
     if (write_record(&job, err) < 0) {
         (void)quota_undo(&job, &(struct err){0});
         return -1;
@@ -235,6 +173,85 @@ int quota_resume(int box_fd, const char *name, bool *ret_limited, struct err *er
     return quota_image_mount(&job, err);
 }
 
+static int open_limited(const struct quota_job *job, struct err *err)
+{
+    int fd = SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", job->name);
+    if (job->method == QUOTA_PROJECT || is_mounted(job))
+        return fd;
+    fd_close(&fd);
+    return err_set(err, ERR_UNAVAILABLE, "'%s' is not mounted", job->name);
+}
+
+/* The kernel refuses to make it smaller than what is in it. */
+static int resize_memory(int fd, const struct quota_limit *limit, struct err *err)
+{
+    char size[32], inodes[32];
+    (void)snprintf(size, sizeof size, "%lld", (long long)limit->bytes);
+    (void)snprintf(inodes, sizeof inodes, "%lld", (long long)limit->inodes);
+    AUTO_CLOSE int fs = k_fspick(fd);
+    if (fs < 0)
+        return err_sys(err, errno, "pick the tmpfs");
+    if (k_fsconfig(fs, FSCONFIG_SET_STRING, "size", size) < 0 ||
+        k_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes) < 0)
+        return err_sys(err, errno, "size the tmpfs");
+    if (k_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return err_set(err, ERR_CONFLICT, "it holds more than that already");
+    return err_sys(err, errno, "size the tmpfs");
+}
+
+int quota_resize(int box_fd, const char *name, const struct quota_limit *limit, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    if (check_limit(limit, err) < 0 || read_record(&job, &found, err) < 0)
+        return -1;
+    if (!found)
+        return err_set(err, ERR_NOT_FOUND, "'%s' has no limit", name);
+    AUTO_CLOSE int fd = open_limited(&job, err);
+    if (fd < 0)
+        return -1;
+    int done = job.method == QUOTA_PROJECT  ? quota_project_resize(fd, job.project, limit, err)
+               : job.method == QUOTA_MEMORY ? resize_memory(fd, limit, err)
+                                            : quota_image_grow(&job, limit, err);
+    if (done < 0)
+        return err_wrap(err, "size '%s'", name);
+    CRASH_POINT("quota.resized");
+    job.limit.bytes = limit->bytes;
+    job.limit.inodes = limit->inodes;
+    return write_record(&job, err);
+}
+
+int quota_stat(int box_fd, const char *name, struct quota_use *ret_use, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    struct quota_use use = {.bytes = -1, .used_bytes = -1, .inodes = -1, .used_inodes = -1};
+    struct statvfs st;
+    bool found;
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    if (found) {
+        AUTO_CLOSE int fd = open_limited(&job, err);
+        if (fd < 0)
+            return -1;
+        use = (struct quota_use){
+            .method = job.method, .bytes = job.limit.bytes, .inodes = job.limit.inodes};
+        if (job.method == QUOTA_PROJECT && quota_project_use(fd, job.project, &use, err) < 0)
+            return -1;
+        if (job.method != QUOTA_PROJECT) {
+            if (SYS(fstatvfs(fd, &st)) < 0)
+                return err_sys(err, errno, "look at '%s'", name);
+            use.used_bytes = (int64_t)((st.f_blocks - st.f_bfree) * st.f_frsize);
+            use.used_inodes = (int64_t)(st.f_files - st.f_ffree);
+        }
+    }
+    *ret_use = use;
+    return 0;
+}
+
 /* The way leads through a descriptor: no path on the host is walked again. */
 static int unmount(const struct quota_job *job, struct err *err)
 {
@@ -250,6 +267,16 @@ static int unmount(const struct quota_job *job, struct err *err)
     return 0;
 }
 
+int quota_rest(int box_fd, const char *name, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    /* What lies in memory would be lost. */
+    return found && job.method == QUOTA_IMAGE ? unmount(&job, err) : 0;
+}
+
 int quota_undo(const struct quota_job *job, struct err *err)
 {
     if (job->method != QUOTA_PROJECT)
@@ -258,7 +285,7 @@ int quota_undo(const struct quota_job *job, struct err *err)
         SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", job->name);
-    return set_project_limit(fd, job->project, 0, 0, err);
+    return quota_project_limit(fd, job->project, 0, 0, err);
 }
 
 int quota_detach(int box_fd, const char *name, struct err *err)

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/stat.h>
 #ifndef STATX_MNT_ID
@@ -37,7 +36,8 @@ struct job {
     const struct jail_plan *plan;
     int base_fd; /* lowest layer; -1: the plan's own */
     bool frozen;
-    bool others; /* commands are running */
+    bool others;       /* commands are running */
+    const bool *parts; /* of mounts_template_parts: which are mounts at all */
     int anchor_fd, old_fd, new_fd;
     uint64_t old_mount;
     struct place places[PLACES_MAX];
@@ -160,7 +160,7 @@ static int put_layers(struct job *job, struct err *err)
     if (put_layer(job->set->upper_fd, overlay.upper, err) < 0)
         return -1;
     AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
-    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, upper, err) < 0))
+    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, job->plan, upper, err) < 0))
         return -1;
     if (SYS(mkdir(JAIL_ANCHOR_SPARE "/new", 0755)) < 0)
         return err_sys(err, errno, "make a place");
@@ -192,39 +192,6 @@ static int build_new(struct job *job, struct err *err)
     return 0;
 }
 
-static int open_in(int root_fd, const char *path)
-{
-    struct open_how how = {
-        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    return (int)SYS(syscall(SYS_openat2, root_fd, path, &how, sizeof how));
-}
-
-/* An older state of the tree may lack the place. Parents are opened one by one, without links. */
-static int make_place(int root_fd, const char *path, bool is_dir)
-{
-    AUTO_CLOSE int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
-    struct str rest = str_of(path), part;
-    while (at >= 0 && str_split(&rest, '/', &part)) {
-        char name[256];
-        (void)snprintf(name, sizeof name, "%.*s", STR_ARG(part));
-        bool last = rest.len == 0;
-        if (last && !is_dir) {
-            AUTO_CLOSE int made =
-                SYS(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-            if (made < 0 && errno != EEXIST)
-                return -1;
-        } else if (SYS(mkdirat(at, name, 0755)) < 0 && errno != EEXIST) {
-            return -1;
-        }
-        int next = open_in(at, name);
-        fd_close(&at);
-        at = next;
-    }
-    return fd_take(&at);
-}
-
 static bool is_mount_of(int fd, struct stat *ret_st)
 {
     struct statx st;
@@ -236,12 +203,12 @@ static bool is_mount_of(int fd, struct stat *ret_st)
 static int add_place(struct job *job, const char *path, struct err *err)
 {
     struct stat from, to;
-    AUTO_CLOSE int from_fd = open_in(job->old_fd, path);
+    AUTO_CLOSE int from_fd = mounts_open_in(job->old_fd, path);
     if (from_fd < 0 || !is_mount_of(from_fd, &from))
         return 0;
-    AUTO_CLOSE int to_fd = open_in(job->new_fd, path);
+    AUTO_CLOSE int to_fd = mounts_open_in(job->new_fd, path);
     if (to_fd < 0 && errno == ENOENT)
-        to_fd = make_place(job->new_fd, path, S_ISDIR(from.st_mode));
+        to_fd = mounts_make_in(job->new_fd, path, S_ISDIR(from.st_mode));
     if (to_fd < 0)
         return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be a mount point: %s", path,
                        strerror(errno));
@@ -272,7 +239,7 @@ static int add_places(struct job *job, struct err *err)
 {
     const struct jail_plan *plan = job->plan;
     for (size_t i = 0; mounts_template_parts[i] != NULL; i++)
-        if (add_place(job, mounts_template_parts[i], err) < 0)
+        if (job->parts[i] && add_place(job, mounts_template_parts[i], err) < 0)
             return -1;
     if (add_place(job, "proc", err) < 0 || add_place(job, "tmp", err) < 0 ||
         add_place(job, "workspace", err) < 0)
@@ -353,6 +320,30 @@ static int run_job(struct job *job, struct err *err)
     return -1;
 }
 
+/* On most hosts half of them are links. Looked up once: the template never changes. */
+static const bool *real_parts(void)
+{
+    static bool parts[MOUNTS_PARTS_MAX], known;
+    for (size_t i = 0; !known && mounts_template_parts[i] != NULL; i++) {
+        char path[64];
+        struct stat st;
+        assert(i < MOUNTS_PARTS_MAX);
+        (void)snprintf(path, sizeof path, TREE "/%s", mounts_template_parts[i]);
+        parts[i] = lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    }
+    known = true;
+    return parts;
+}
+
+/* Taking the old overlay apart costs as much as half of the exchange: held here, that is done when
+ * nobody waits. */
+static int hold_root(const struct maker *maker, const struct made *made)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/root", (int)made->pid);
+    return openat(maker->template.proc_fd, path, O_PATH | O_CLOEXEC);
+}
+
 int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *plan,
                 bool was_frozen, bool *ret_broken, struct err *err)
 {
@@ -372,11 +363,13 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
                               .set = &set,
                               .plan = plan,
                               .base_fd = base,
+                              .parts = real_parts(),
                               .frozen = was_frozen,
                               .anchor_fd = -1,
                               .old_fd = -1,
                               .new_fd = -1};
     struct job job = start;
+    AUTO_CLOSE int old_root = hold_root(maker, made);
     int done =
         plan->base == NULL && base < 0 ? err_sys(err, errno, "open the base") : run_job(&job, err);
     /* Init alone does nothing that it was not asked for, and its owner waits for us. */
@@ -394,5 +387,6 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
         done = -1;
     }
     mount_set_done(&set);
+    undertaker_take(&maker->undertaker, &old_root);
     return done;
 }

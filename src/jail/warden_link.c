@@ -94,7 +94,7 @@ static int greet(struct warden_link *warden, struct err *err)
 int warden_start(struct warden_link **ret_warden, struct err *err)
 {
     AUTO_WARDEN struct warden_link *warden = mem_alloc(sizeof *warden);
-    warden->fd = -1;
+    warden->fd = warden->helper_fd = -1;
     warden->out = buf_with_limit(WIRE_MAX);
     if (fork_warden(warden, err) < 0 || greet(warden, err) < 0)
         return err_wrap(err, "start the warden");
@@ -112,6 +112,7 @@ struct warden_link *warden_free(struct warden_link *warden)
         fd_close(&event->fd);
     }
     fd_close(&warden->fd);
+    fd_close(&warden->helper_fd);
     if (warden->pid > 0)
         while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -285,13 +286,14 @@ int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, ui
 }
 
 int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                    uint32_t *ret_request, struct err *err)
+                    int64_t idle_ms, uint32_t *ret_request, struct err *err)
 {
     struct jail_plan filled;
     if (check_plan(plan, &filled, err) < 0)
         return -1;
     uint32_t request = begin(warden, WARDEN_POOL);
     wire_put_u32(&warden->out, (uint32_t)MIN(count, (size_t)UINT32_MAX));
+    wire_put_i64(&warden->out, idle_ms);
     plan_put(&warden->out, &filled);
     return send_request(warden, request, ret_request, err);
 }
@@ -393,11 +395,11 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
 }
 
 int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                struct err *err)
+                int64_t idle_ms, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (warden_ask_pool(warden, plan, count, &request, err) < 0)
+    if (warden_ask_pool(warden, plan, count, idle_ms, &request, err) < 0)
         return -1;
     return await(warden, request, &event, err);
 }
