@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "isolate/strip/declared.h"
 #include "isolate/strip/erase.h"
-#include "isolate/strip/names.h"
 #include "isolate/strip/simplify.h"
 #include "isolate/strip/text.h"
 #include "isolate/strip/tree.h"
@@ -212,6 +212,6 @@ void strip_names(struct strip *strip, struct str source, struct buf *out)
     size_t before = out->len;
     if (source.len == 0 || check_source(strip, source, NULL, &err) < 0)
         return;
-    if (!names_find(strip->tree, STRIP_TS, source, clock_now_ns() + strip->timeout_ns, out))
+    if (!declared_find(strip->tree, STRIP_TS, source, clock_now_ns() + strip->timeout_ns, out))
         out->len = before;
 }

@@ -1,6 +1,6 @@
 /* Which names a script declares at its top level. */
 
-#include "isolate/strip/names.h"
+#include "isolate/strip/declared.h"
 #include "base/buf.h"
 #include "base/vec.h"
 
@@ -88,8 +88,8 @@ static void leave(void *ctx)
     names->levels.len--;
 }
 
-bool names_find(struct tree *tree, enum strip_lang lang, struct str source, int64_t deadline_ns,
-                struct buf *out)
+bool declared_find(struct tree *tree, enum strip_lang lang, struct str source, int64_t deadline_ns,
+                   struct buf *out)
 {
     struct names names = {.source = source, .out = out};
     struct tree_visitor visitor = {.ctx = &names, .enter = enter, .leave = leave};
