@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "jail/jail.h"
 #include "jail_peers.h"
+#include "layers_rows.h"
 
 enum {
     SAMPLES = 300,
@@ -237,5 +238,6 @@ int main(int argc, char **argv)
     jail_peers_done();
     bench_figure(bench, "jail_rate", "1/s", measure_rate(), NULL,
                  "create, true, destroy; 2 workers");
+    layers_rows_in_store(bench, layers_rows_measure);
     return bench_end(bench, argc, argv);
 }

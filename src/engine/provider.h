@@ -29,6 +29,7 @@ struct provider_host {
     struct store *store;
     const struct config *config;
     const char *data_dir;
+    const char *program; /* that the makers of workers are started from */
     struct engine *engine;
     /* News from below. A place that died by itself: its handle is still to be given to
      * sandbox_end. */
@@ -151,4 +152,4 @@ struct provider_table {
                     void *ctx);
 };
 
-extern const struct provider_table provider_memory;
+extern const struct provider_table provider_isolate, provider_memory;

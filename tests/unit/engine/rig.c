@@ -10,7 +10,8 @@ enum { WAIT_MS = 30000 };
 void rig_reopen(struct rig *rig)
 {
     struct err err = {0};
-    struct engine_options options = {.config = rig->config, .data_dir = rig->dir};
+    struct engine_options options = {
+        .config = rig->config, .data_dir = rig->dir, .program = SANDGLASS};
     CHECK_OK(engine_open(rig->loop, &options, &rig->engine, &err));
 }
 

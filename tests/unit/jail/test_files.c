@@ -372,6 +372,27 @@ TEST(what_is_stuck_holds_up_nobody)
     CHECK_CSTR(place_shell(jail, "sleep 0.2; ls -A", NULL), "big\nsmall\n");
 }
 
+/* A tenant can stop the processes of an operation, they have its uid; cancelling ends them. */
+TEST(an_operation_that_is_stopped_can_be_cancelled)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
+    struct jail_file watch = {.verb = JAIL_FILE_WATCH, .path = STR("/workspace")};
+    struct jail_event event;
+    uint32_t id;
+    CHECK_OK(jail_ask_file(jail, &watch, -1, &id, &err));
+    place_next(jail, &event);
+    (void)place_shell(jail, "kill -STOP 2; kill -0 2", NULL);
+    CHECK_OK(jail_cancel(jail, id, &err));
+    place_next(jail, &event);
+    CHECK_INT(event.err.code, ERR_CANCELED);
+    CHECK_CSTR(place_shell(jail,
+                           "i=0; while kill -0 2 2>/dev/null && [ $i -lt 500 ]; do "
+                           "sleep 0.01; i=$((i+1)); done; kill -0 2 2>/dev/null || echo gone",
+                           NULL),
+               "gone\n");
+}
+
 TEST(an_operation_that_is_killed_says_so)
 {
     struct err err = {0};
@@ -402,7 +423,8 @@ TEST(processes_of_an_operation_cannot_be_looked_into)
     uint32_t id, tar_id;
     int pipe_fds[2];
     CHECK_INT(pipe2(pipe_fds, O_CLOEXEC), 0);
-    AUTO_CLOSE int reader = pipe_fds[0], writer = pipe_fds[1];
+    AUTO_CLOSE int reader = pipe_fds[0];
+    AUTO_CLOSE UNUSED int writer = pipe_fds[1];
     CHECK_OK(jail_ask_file(jail, &watch, -1, &id, &err));
     place_next(jail, &event);
     CHECK_OK(jail_ask_file(jail, &tar, reader, &tar_id, &err)); /* the helper waits for its data */
