@@ -183,8 +183,11 @@ static int exit_code(const struct isolate_result *result)
 static int run_once(struct worker *worker, struct run_request *request, struct err *err)
 {
     AUTO_RESULT struct isolate_result result = {0};
-    struct worker_host host = {
-        .user = request, .console = on_console, .bridge = run_on_bridge, .wait = run_on_wait};
+    struct worker_host host = {.user = request,
+                               .console = on_console,
+                               .bridge = run_on_bridge,
+                               .cancel = run_on_cancel,
+                               .wait = run_on_wait};
     run_bridges_begin(request->bridges, request->limits.timeout_ms);
     request->call.wants_text = !request->as_json;
     if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
