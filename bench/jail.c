@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "bench.h"
 #include "jail/jail.h"
+#include "layers_rows.h"
 
 enum { SAMPLES = 300, POOL = 16, BURST = 100, BURSTS = 5, RATE_MS = 2000, WORKERS = 2 };
 
@@ -243,5 +244,6 @@ int main(int argc, char **argv)
     (void)warden_free(pooled);
     bench_figure(bench, "jail_rate", "1/s", measure_rate(), NULL,
                  "create, true, destroy; 2 workers");
+    layers_rows_in_store(bench, layers_rows_measure);
     return bench_end(bench, argc, argv);
 }

@@ -206,6 +206,14 @@ bool run_on_bridge(void *user, struct worker *worker, uint64_t id, struct str na
     return false;
 }
 
+void run_on_cancel(void *user, uint64_t id)
+{
+    struct run_request *request = user;
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        if (request->bridges->calls[i].call != NULL && request->bridges->calls[i].id == id)
+            let_go(&request->bridges->calls[i]);
+}
+
 static void on_ready(void *ctx, UNUSED int events)
 {
     stop_loop(ctx);

@@ -71,6 +71,7 @@ int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int 
                  struct err *err) MUST_USE;
 
 /* Parts of the template that are mounts of their own; NULL behind the last. */
+enum { MOUNTS_PARTS_MAX = 16 };
 extern const char *const mounts_template_parts[];
 
 /* Directories of the template belong to nobody in a jail; those that tenants write to, or that

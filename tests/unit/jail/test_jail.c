@@ -564,6 +564,17 @@ static void one_cycle(struct warden_link *own, const struct jail_plan *plan, int
     CHECK_INT(exit.code, 0);
 }
 
+/* Tests and measurements that run beside this one. */
+static bool is_of_another(const char *name)
+{
+    static const char *const tests[] = {"sandglass-test-", "sandglass-it-", "sandglass-bench-",
+                                        "sandglass-fresh-"};
+    for (size_t i = 0; i < countof(tests); i++)
+        if (strncmp(name, tests[i], strlen(tests[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Names below the places where a program may leave things. */
 static int leftovers(void)
 {
@@ -572,9 +583,7 @@ static int leftovers(void)
     for (size_t i = 0; i < countof(places); i++) {
         DIR *dir = opendir(places[i]);
         for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
-            /* Directories of tests that run beside this one are none of ours. */
-            found += strstr(entry->d_name, "sandglass") != NULL &&
-                     strncmp(entry->d_name, "sandglass-test-", 15) != 0;
+            found += strstr(entry->d_name, "sandglass") != NULL && !is_of_another(entry->d_name);
         if (dir != NULL)
             (void)closedir(dir);
     }
