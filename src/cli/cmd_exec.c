@@ -11,6 +11,9 @@
 #include "cli/commands.h"
 #include "cli/exec.h"
 #include "cli/policy_arg.h"
+#include "cli/secret_arg.h"
+#include "egress/authority.h"
+#include "egress/opened.h"
 #include "egress/settings.h"
 #include "engine/config.h"
 
@@ -82,16 +85,32 @@ static void cut_lines(struct buf *text)
             text->ptr[i] = '\0';
 }
 
+static void put_placeholders(const struct secrets *secrets, struct buf *out)
+{
+    for (size_t i = 0; i < secrets_count(secrets); i++) {
+        const struct secret_entry *entry = secrets_at(secrets, i);
+        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
+    }
+}
+
 static int read_network(const struct cli_call *call, const struct config *config,
                         struct exec_request *request, struct err *err)
 {
-    if (policy_from_options(call, config, &request->policy, &request->settings, err) < 0)
+    if (secrets_from_args(call, config, &request->secrets, err) < 0 ||
+        policy_from_options(call, config, &request->policy, &request->settings, err) < 0 ||
+        secrets_check_policy(request->secrets, request->policy, err) < 0)
         return err_wrap(err, "exec");
     if (request->policy == NULL)
         return 0;
     policy_put_servers(config, &request->dns_servers);
-    bool has_roots = access(SETTINGS_CA_FILE, R_OK) == 0;
-    settings_put(SETTINGS_PROXY_PORT, has_roots ? SETTINGS_CA_FILE : NULL, &request->settings);
+    buf_put(&request->ca_file, config->egress.ca_file);
+    if (opened_any(request->policy, request->secrets))
+        request->authority = opened_authority(request->policy, request->secrets);
+    const char *roots = request->authority != NULL            ? SETTINGS_OWN_CA_FILE
+                        : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
+                                                              : NULL;
+    settings_put(SETTINGS_PROXY_PORT, roots, &request->settings);
+    put_placeholders(request->secrets, &request->settings);
     cut_lines(&request->settings);
     return 0;
 }
@@ -333,7 +352,10 @@ static int exec(const struct cli_call *call, struct err *err)
         free(request.paths[i]);
     exec_result_done(&result);
     (void)policy_free(request.policy);
+    (void)secrets_free(request.secrets);
+    (void)authority_free(request.authority);
     buf_done(&request.dns_servers);
+    buf_done(&request.ca_file);
     buf_done(&request.settings);
     return code;
 }
@@ -381,6 +403,10 @@ static const struct cli_option exec_options[] = {
     {.name = "deny-host",
      .value = "HOST[:PORT]",
      .help = "Not this one, whatever is allowed",
+     .repeated = true},
+    {.name = "secret",
+     .value = "NAME=env:VAR@HOST[:PORT]",
+     .help = "Let requests to HOST carry a key that nothing inside ever sees (none)",
      .repeated = true},
     {.name = "tty", .help = "Give it a terminal"},
     CLI_OPTION_JSON,

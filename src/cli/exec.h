@@ -25,8 +25,11 @@ struct exec_request {
     size_t path_count;
     struct policy *policy;  /* NULL: no network */
     struct buf dns_servers; /* of the configuration; empty for the system's */
-    struct buf settings;    /* variables for the network, "NAME=VALUE" with a NUL behind each */
-    bool limits_disk;       /* --disk was given: it holds for directories of the host too */
+    struct secrets *secrets;
+    struct authority *authority; /* NULL: no connection is opened */
+    struct buf ca_file;          /* of the configuration; empty for the system's */
+    struct buf settings; /* variables for the network, "NAME=VALUE" with a NUL behind each */
+    bool limits_disk;    /* --disk was given: it holds for directories of the host too */
     struct quota_hold holds[JAIL_MOUNTS_MAX + 1];
     size_t hold_count;
 };

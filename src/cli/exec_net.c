@@ -1,10 +1,17 @@
 /* The network of a command: a gateway of its own, and what it had to refuse. */
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/exec.h"
+#include "cli/secret_arg.h"
+#include "egress/authority.h"
 #include "egress/gateway.h"
 #include "egress/settings.h"
 
@@ -13,6 +20,7 @@ struct exec_net {
     struct exec_result *result;
     struct gateway *gateway;
     struct gateway_session *session;
+    char bundle[PATH_MAX]; /* the file of roots that the jail sees; "": none */
 };
 
 enum { BLOCKED_MAX = 256 };
@@ -33,6 +41,51 @@ static void on_blocked(void *ctx, const struct gateway_event *event)
                       net->request->command.tty ? "\r" : "");
 }
 
+/* The roots that the jail trusts: the host's, and the authority of its opened connections. The jail
+ * sees the file itself, so it is no longer needed by name once the jail stands. */
+static int write_bundle(struct exec_net *net, struct err *err)
+{
+    AUTO_BUF struct buf host = {0}, bundle = {0};
+    struct err none;
+    const char *dir = getenv("TMPDIR");
+    if (authority_read_host_bundle(&host, &none) < 0)
+        buf_clear(&host);
+    if (authority_put_bundle(net->request->authority, buf_str(&host), &bundle, err) < 0)
+        return -1;
+    (void)snprintf(net->bundle, sizeof net->bundle, "%s/sandglass-ca-XXXXXX",
+                   dir != NULL && dir[0] == '/' ? dir : "/tmp");
+    AUTO_CLOSE int fd = mkostemp(net->bundle, O_CLOEXEC);
+    if (fd < 0) {
+        net->bundle[0] = '\0';
+        return err_sys(err, errno, "make a file of roots");
+    }
+    if (fchmod(fd, 0644) < 0)
+        return err_sys(err, errno, "make a file of roots");
+    return fd_write_all(fd, buf_str(&bundle), err);
+}
+
+static int open_tls(struct exec_net *net, struct exec_request *request, struct err *err)
+{
+    struct jail_plan *plan = &request->plan;
+    if (request->authority == NULL)
+        return 0;
+    if (plan->mount_count == JAIL_MOUNTS_MAX)
+        return err_set(err, ERR_INVALID, "more than %d mounts", JAIL_MOUNTS_MAX - 1);
+    if (write_bundle(net, err) < 0)
+        return -1;
+    plan->mounts[plan->mount_count++] =
+        (struct jail_mount){.src = net->bundle, .dst = SETTINGS_OWN_CA_FILE};
+    const char *roots = request->ca_file.len > 0 ? buf_cstr(&request->ca_file) : NULL;
+    return gateway_use_roots(net->gateway, roots, err);
+}
+
+static void drop_bundle(struct exec_net *net)
+{
+    if (net->bundle[0] != '\0')
+        (void)unlink(net->bundle);
+    net->bundle[0] = '\0';
+}
+
 int exec_net_start(struct exec_request *request, struct exec_result *result,
                    struct exec_net **ret_net, struct err *err)
 {
@@ -47,14 +100,17 @@ int exec_net_start(struct exec_request *request, struct exec_result *result,
     net->request = request;
     net->result = result;
     net->gateway = gateway;
-    *ret_net = net;
-    return 0;
+    if (request->secrets != NULL)
+        secrets_guard_process();
+    *ret_net = net; /* the caller's to free, whatever comes now */
+    return open_tls(net, request, err);
 }
 
 struct exec_net *exec_net_free(struct exec_net *net)
 {
     if (net == NULL)
         return NULL;
+    drop_bundle(net);
     (void)gateway_close(net->session);
     (void)gateway_free(net->gateway);
     free(net);
@@ -99,10 +155,13 @@ int exec_net_open(struct exec_net *net, struct jail *jail, struct err *err)
     };
     if (net == NULL)
         return 0;
+    drop_bundle(net);
     struct gateway_session_options options = {
         .policy = net->request->policy,
         .dns_servers =
             net->request->dns_servers.len > 0 ? buf_cstr(&net->request->dns_servers) : NULL,
+        .secrets = net->request->secrets,
+        .authority = net->request->authority,
         .on_blocked = on_blocked,
         .ctx = net};
     if (gateway_open(net->gateway, &options, &net->session, err) < 0)

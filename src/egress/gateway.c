@@ -11,11 +11,13 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/map.h"
+#include "base/secret.h"
 #include "base/sys.h"
 #include "base/vec.h"
+#include "egress/authority.h"
 #include "egress/gateway_internal.h"
 #include "egress/names.h"
+#include "egress/secrets.h"
 
 enum { NAMES_PACKET = 64 << 10, KEPT_FD = 10 };
 
@@ -88,6 +90,12 @@ struct gateway *gateway_free(struct gateway *gateway)
     return NULL;
 }
 
+int gateway_use_roots(struct gateway *gateway, const char *ca_file, struct err *err)
+{
+    struct post post = {.type = GATEWAY_ROOTS, .bytes = str_of(ca_file)};
+    return post_send(gateway->fd, &post, err);
+}
+
 int gateway_fd(const struct gateway *gateway)
 {
     return gateway->epoll_fd;
@@ -153,11 +161,26 @@ static void put_config(const struct gateway_session *session, struct buf *out)
     json_end_object(&json);
 }
 
+/* Straight to the one process that uses them. */
+static int send_keys(struct gateway_session *session, struct err *err)
+{
+    AUTO_SECRET struct secret *secrets = NULL, *authority = NULL;
+    if (session->options.secrets != NULL &&
+        (secrets_pack(session->options.secrets, &secrets, err) < 0 ||
+         tell(session, GATEWAY_SECRETS, secret_reveal(secrets), err) < 0))
+        return -1;
+    if (session->options.authority == NULL)
+        return 0;
+    if (authority_pack(session->options.authority, &authority, err) < 0)
+        return -1;
+    return tell(session, GATEWAY_AUTHORITY, secret_reveal(authority), err);
+}
+
 static int configure(struct gateway_session *session, struct err *err)
 {
     AUTO_BUF struct buf config = {0};
     put_config(session, &config);
-    if (send_names(session, err) < 0)
+    if (send_names(session, err) < 0 || send_keys(session, err) < 0)
         return -1;
     return tell(session, GATEWAY_CONFIG, buf_str(&config), err);
 }

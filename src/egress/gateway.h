@@ -12,9 +12,11 @@
 
 #include "egress/porter.h"
 
+struct authority;
 struct err;
 struct gateway;
 struct gateway_session;
+struct secrets;
 
 enum { GATEWAY_IDLE_MS = 30000, GATEWAY_FD = 3 };
 
@@ -28,6 +30,11 @@ int gateway_start(const char *program, struct gateway **ret_gateway, struct err 
 struct gateway *gateway_free(struct gateway *gateway);
 DEFINE_FREEP(gateway)
 #define AUTO_GATEWAY AUTO(gateway_freep)
+
+/* What opened connections trust towards hosts: the certificates in this file, NULL for the
+ * system's. Needed before the first session that opens any; the owner has made sure that it can be
+ * read. */
+int gateway_use_roots(struct gateway *gateway, const char *ca_file, struct err *err) MUST_USE;
 
 /* Readable when gateway_step has something to do; for poll and for an event loop. */
 int gateway_fd(const struct gateway *gateway);
@@ -45,7 +52,10 @@ struct gateway_session_options {
     struct policy *policy;   /* referenced; NULL: nothing is allowed */
     const char *dns_servers; /* copied; NULL for the system's */
     struct porter_limits limits;
-    int64_t worker_idle_ms;                                           /* 0 for GATEWAY_IDLE_MS */
+    int64_t worker_idle_ms; /* 0 for GATEWAY_IDLE_MS */
+    /* For connections that are opened (opened.h); both may be NULL and outlive the session. */
+    const struct secrets *secrets;
+    struct authority *authority;
     void (*on_blocked)(void *ctx, const struct gateway_event *event); /* may be NULL */
     void *ctx;
 };

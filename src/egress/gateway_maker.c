@@ -222,6 +222,8 @@ static void on_owner(void)
             on_add(&post);
         else if (post.type == GATEWAY_REMOVE)
             on_remove(post.number);
+        else if (post.type == GATEWAY_ROOTS && gateway_load_roots(post.bytes, &err) < 0)
+            err = (struct err){0}; /* without them connections that must be opened are refused */
         post_close_fds(&post);
     }
     if (got < 0)

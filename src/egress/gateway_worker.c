@@ -1,6 +1,8 @@
 /* A worker: one sandbox's porter in a locked process. */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -10,9 +12,12 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "egress/authority.h"
 #include "egress/gateway_internal.h"
 #include "egress/lock.h"
 #include "egress/resolve.h"
+#include "egress/secrets.h"
+#include "egress/tls_end.h"
 #include "io/loop.h"
 
 enum { CHECK_MS = 1000, DESCRIPTORS = 8192 };
@@ -28,6 +33,9 @@ static struct {
     VEC(struct host) names; /* from before */
     size_t name_count;      /* that have an address */
     struct buf servers;
+    struct tls_trust *tls; /* inherited; NULL: no connection is opened */
+    struct secrets *secrets;
+    struct authority *authority;
     int64_t idle_ms;
     char space[POST_MAX];
 } self;
@@ -93,6 +101,9 @@ static int open_porter(const struct json_t *config, struct policy *policy, struc
                    .head_ms = number(config, "headMs"),
                    .idle_ms = number(config, "idleMs"),
                    .total_ms = number(config, "totalMs")},
+        .tls = self.tls,
+        .authority = self.authority,
+        .secrets = self.secrets,
         .on_blocked = on_blocked,
         .on_name = on_name,
     };
@@ -141,6 +152,18 @@ static int on_names(const struct post *post, struct err *err)
     return 0;
 }
 
+/* What was unpacked is wiped where it arrived. */
+static int on_packed(const struct post *post, struct err *err)
+{
+    int done = 0;
+    if (post->type == GATEWAY_SECRETS && self.secrets == NULL)
+        done = secrets_unpack(post->bytes, &self.secrets, err);
+    else if (post->type == GATEWAY_AUTHORITY && self.authority == NULL)
+        done = authority_unpack(post->bytes, &self.authority, err);
+    explicit_bzero(self.space, sizeof self.space);
+    return done;
+}
+
 static int on_sockets(struct post *post, struct err *err)
 {
     for (size_t i = 0; i < post->fd_count && i < post->bytes.len; i++) {
@@ -159,6 +182,9 @@ static int on_post(struct post *post, struct err *err)
     switch (post->type) {
     case GATEWAY_NAMES:
         return on_names(post, err);
+    case GATEWAY_SECRETS:
+    case GATEWAY_AUTHORITY:
+        return on_packed(post, err);
     case GATEWAY_CONFIG:
         return on_config(post, err);
     case GATEWAY_POLICY:
@@ -186,6 +212,25 @@ static void on_owner(UNUSED void *ctx, UNUSED int events)
     }
     if (got < 0)
         loop_stop(self.loop);
+}
+
+int gateway_load_roots(struct str path, struct err *err)
+{
+    AUTO_BUF struct buf roots = {0};
+    char name[PATH_MAX];
+    if (path.len == 0 && authority_read_host_bundle(&roots, err) < 0)
+        return -1;
+    if (path.len > 0) {
+        if (str_to_cstr(path, name, sizeof name, err) < 0)
+            return -1;
+        AUTO_CLOSE int fd = open(name, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return err_sys(err, errno, "open '%s'", name);
+        if (buf_read_all(&roots, fd, err) < 0)
+            return -1;
+    }
+    self.tls = tls_trust_free(self.tls);
+    return tls_trust_new(buf_str(&roots), &self.tls, err);
 }
 
 static int begin(struct err *err)

@@ -7,10 +7,12 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/sys.h"
-#include "egress/exchange.h"
 #include "egress/porter_internal.h"
 #include "egress/relay.h"
+#include "egress/rewrite.h"
+#include "egress/secrets.h"
 #include "egress/socks.h"
+#include "egress/talk.h"
 #include "io/listen.h"
 #include "io/loop.h"
 
@@ -35,7 +37,7 @@ void guest_free(struct guest *guest)
     porter->guest_count--;
     (void)dial_free(guest->dial);
     (void)relay_free(guest->relay);
-    (void)exchange_free(guest->exchange);
+    (void)talk_free(guest->talk);
     (void)watch_free(guest->watch);
     (void)timer_free(guest->timer);
     fd_close(&guest->fd);
@@ -88,7 +90,7 @@ void guest_leave(struct guest *guest, struct str last_words)
 static void leave_with_text(struct guest *guest, int status, const char *reason, const char *text)
 {
     AUTO_BUF struct buf out = {0};
-    exchange_put_text(status, reason, text, &out);
+    rewrite_put_refusal(status, reason, text, false, &out);
     guest_leave(guest, buf_str(&out));
 }
 
@@ -226,7 +228,7 @@ void guest_new(struct porter_door *door, int fd)
     guest->porter = porter;
     guest->fd = fd;
     guest->outer = -1;
-    guest->in = buf_with_limit(HTTP_HEAD_MAX + READ_SIZE);
+    guest->in = buf_with_limit(GUEST_HEAD_MAX + READ_SIZE);
     guest->begin_ms = clock_now_ms();
     guest->timer = timer_new(porter->loop, on_deadline, guest);
     link_guest(porter, guest);
@@ -261,6 +263,7 @@ void guest_dial(struct guest *guest, const char *scheme, struct str method, stru
         .port = guest->port,
         .method = method,
         .path = path,
+        .is_lookup = guest->must_open,
         .known = is_known ? entry->addresses : NULL,
         .known_count = is_known ? entry->address_count : 0,
     };
@@ -268,7 +271,7 @@ void guest_dial(struct guest *guest, const char *scheme, struct str method, stru
     guest->dial = dial_start(porter->dialer, &request, done, guest);
 }
 
-static void on_passed(void *ctx, UNUSED const struct err *why)
+static void on_relayed(void *ctx, UNUSED const struct err *why)
 {
     guest_free(ctx);
 }
@@ -280,7 +283,7 @@ void guest_start_relay(struct guest *guest)
                                     .outer = guest->outer,
                                     .to_outer = buf_str(&guest->in),
                                     .meter = &guest->porter->meter,
-                                    .done = on_passed,
+                                    .done = on_relayed,
                                     .ctx = guest};
     guest->watch = watch_free(guest->watch);
     if (relay_start(guest->porter->loop, &options, &guest->relay, &err) < 0) {
@@ -292,55 +295,74 @@ void guest_start_relay(struct guest *guest)
     guest_set_state(guest, GUEST_PASSING, 0);
 }
 
-/* Other protocols over HTTP: WebSocket is the one that is asked for. */
-static bool asks_upgrade(const struct http_head *head)
+/* Each request is asked for with what the policy says now. */
+static struct verdict judge(void *ctx, struct str method, struct str path)
 {
-    return http_list_has(http_find(head, STR("connection")), STR("upgrade")) &&
-           str_eq_nocase(http_find(head, STR("upgrade")), STR("websocket"));
+    struct guest *guest = ctx;
+    struct verdict_request request = {.scheme = guest->is_https ? "https" : "http",
+                                      .host = &guest->host,
+                                      .port = guest->port,
+                                      .method = method,
+                                      .path = path};
+    struct verdict verdict = verdict_judge(guest->porter->policy, &request);
+    if (!verdict_is_allowed(&verdict))
+        porter_tell(guest->porter, guest->channel, &verdict, guest->host.text, guest->port);
+    return verdict;
 }
 
-void guest_start_exchange(struct guest *guest, const struct http_head *head, struct str target,
-                          size_t head_len)
+static void on_talked(void *ctx, const char *why)
 {
-    AUTO_BUF struct buf out = {0}, host = {0};
+    struct guest *guest = ctx;
+    /* The one refusal that is not ours to make but the conversation's. */
+    if (why != NULL && strstr(why, "another host") != NULL) {
+        struct verdict verdict = verdict_make(VERDICT_HOST_HEADER, "blocked %.100s:%d: %.80s",
+                                              guest->host.text, guest->port, why);
+        porter_tell(guest->porter, guest->channel, &verdict, guest->host.text, guest->port);
+    }
+    guest_free(guest);
+}
+
+void guest_start_talk(struct guest *guest, bool is_https, bool is_single)
+{
+    const struct porter_options *own = &guest->porter->options;
     struct err err = {0};
-    bool wants_upgrade = asks_upgrade(head);
-    buf_put_cstr(&host, guest->host.text);
-    if (guest->port != 80)
-        buf_printf(&host, ":%d", guest->port);
-    exchange_put_request(head, target, buf_str(&host), wants_upgrade, &out);
-    struct exchange_options options = {
-        .inner = guest->fd,
-        .outer = guest->outer,
-        .request = head,
-        .head = buf_str(&out),
-        .rest = str_slice(buf_str(&guest->in), head_len, guest->in.len),
-        .wants_upgrade = wants_upgrade,
+    struct talk_options options = {
+        .inner = fd_take(&guest->fd),
+        .outer = fd_take(&guest->outer),
+        .from_inner = buf_str(&guest->in),
+        .host = guest->host,
+        .port = guest->port,
+        .is_https = is_https,
+        .tls = own->tls,
+        .authority = own->authority,
+        .secrets = own->secrets,
+        .is_single = is_single,
         .meter = &guest->porter->meter,
-        .done = on_passed,
+        .judge = judge,
+        .done = on_talked,
         .ctx = guest,
     };
+    guest->is_https = is_https;
     guest->watch = watch_free(guest->watch);
-    if (exchange_start(guest->porter->loop, &options, &guest->exchange, &err) < 0) {
-        guest_fail(guest, &err);
+    guest_set_state(guest, GUEST_PASSING, 0);
+    if (talk_start(guest->porter->loop, &options, &guest->talk, &err) < 0) {
+        guest_free(guest);
         return;
     }
-    guest->fd = guest->outer = -1;
     buf_done(&guest->in);
-    guest_set_state(guest, GUEST_PASSING, 0);
 }
 
 int64_t guest_moved_ms(const struct guest *guest)
 {
     if (guest->relay != NULL)
         return relay_moved_ms(guest->relay);
-    return guest->exchange != NULL ? exchange_moved_ms(guest->exchange) : guest->begin_ms;
+    return guest->talk != NULL ? talk_moved_ms(guest->talk) : guest->begin_ms;
 }
 
 void guest_resume(struct guest *guest)
 {
     if (guest->relay != NULL)
         relay_resume(guest->relay);
-    if (guest->exchange != NULL)
-        exchange_resume(guest->exchange);
+    if (guest->talk != NULL)
+        talk_resume(guest->talk);
 }

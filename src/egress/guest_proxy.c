@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "egress/exchange.h"
+#include "egress/http1.h"
 #include "egress/porter_internal.h"
 #include "egress/socks.h"
 #include "io/loop.h"
@@ -73,16 +73,11 @@ static int read_authority(struct str text, struct host *ret_host, uint16_t *ret_
     return 0;
 }
 
-static void begin_connect(struct guest *guest, const struct http_head *head, size_t head_len)
+static void begin_connect(struct guest *guest, struct str target, size_t head_len)
 {
     struct err err = {0};
     guest->channel = PORTER_BY_CONNECT;
-    if (head->framing != HTTP_NO_BODY) {
-        (void)err_set(&err, ERR_INVALID, "CONNECT has no body");
-        guest_fail(guest, &err);
-        return;
-    }
-    if (read_authority(head->target, &guest->host, &guest->port, &err) < 0) {
+    if (read_authority(target, &guest->host, &guest->port, &err) < 0) {
         struct verdict verdict = verdict_make(VERDICT_HOST_INVALID, "blocked: %s", err.msg);
         guest_refuse(guest, &verdict);
         return;
@@ -91,60 +86,35 @@ static void begin_connect(struct guest *guest, const struct http_head *head, siz
     guest_begin_tunnel(guest);
 }
 
-/* The head is read again when the host is there: its strings lie in the buffer, which stays. */
+/* The conversation reads the request again, from its first byte. */
 static void on_dialled(void *ctx, const struct dial_answer *answer)
 {
     struct guest *guest = ctx;
-    struct err err = {0};
-    struct url url;
-    struct str bytes = buf_str(&guest->in);
-    size_t head_len = http_head_end(bytes);
-    if (answer->fd < 0) {
-        struct err why = *answer->why;
-        struct verdict verdict = *answer->verdict;
-        guest->dial = dial_free(guest->dial);
-        if (verdict_is_allowed(&verdict))
-            guest_fail(guest, &why);
-        else
-            guest_refuse(guest, &verdict);
-        return;
-    }
+    struct err why = {0};
+    struct verdict verdict = *answer->verdict;
+    if (answer->why != NULL)
+        why = *answer->why;
     guest->outer = answer->fd;
     guest->dial = dial_free(guest->dial);
-    struct http_head *head = mem_alloc(sizeof *head);
-    if (http_read_request(str_slice(bytes, 0, head_len), head, &err) < 0 ||
-        url_parse(head->target, &url, &err) < 0)
-        guest_fail(guest, &err);
+    if (guest->outer >= 0)
+        guest_start_talk(guest, false, true);
+    else if (verdict_is_allowed(&verdict))
+        guest_fail(guest, &why);
     else
-        guest_start_exchange(guest, head, url.target, head_len);
-    free(head);
+        guest_refuse(guest, &verdict);
 }
 
-/* The Host field must say what the target says; RFC 9112 lets the target win, a server might not.
- */
-static bool host_fits(const struct http_head *head, const struct url *url)
-{
-    struct str text = http_find(head, STR("host"));
-    AUTO_BUF struct buf base = {0};
-    struct err err;
-    struct url other;
-    if (text.ptr == NULL)
-        return true;
-    buf_printf(&base, "http://%.*s/", STR_ARG(text));
-    return url_parse(buf_str(&base), &other, &err) == 0 && url_is_same_origin(url, &other);
-}
-
-static void begin_request(struct guest *guest, const struct http_head *head)
+static void begin_request(struct guest *guest, struct str method, struct str target)
 {
     struct url url = {0};
     struct err err = {0};
-    if (head->target.ptr[0] == '/' || str_eq(head->target, STR("*"))) {
+    if (target.len == 0 || target.ptr[0] == '/' || str_eq(target, STR("*"))) {
         (void)err_set(&err, ERR_INVALID,
                       "this is the sandbox's proxy: it takes absolute URLs and CONNECT");
         guest_fail(guest, &err);
         return;
     }
-    if (url_parse(head->target, &url, &err) < 0 || url.is_https) {
+    if (url_parse(target, &url, &err) < 0 || url.is_https) {
         struct verdict verdict =
             url.is_https
                 ? verdict_make(VERDICT_SCHEME, "blocked: https goes through CONNECT")
@@ -155,32 +125,40 @@ static void begin_request(struct guest *guest, const struct http_head *head)
     }
     guest->host = url.host;
     guest->port = url.port;
-    if (!host_fits(head, &url)) {
-        struct verdict verdict =
-            verdict_make(VERDICT_HOST_HEADER, "blocked %.100s:%d: the Host header names another",
-                         url.host.text, url.port);
-        guest_refuse(guest, &verdict);
-        return;
+    guest_dial(guest, "http", method, url_path(&url), on_dialled);
+}
+
+static void begin(struct guest *guest, const struct http1_head *head, size_t head_len)
+{
+    struct str rest = head->first, method = {0}, target = {0}, version = {0};
+    struct err err = {0};
+    bool has_three = str_split(&rest, ' ', &method) && str_split(&rest, ' ', &target) &&
+                     str_split(&rest, ' ', &version) && rest.len == 0;
+    if (!has_three || !http1_is_token(method) || !str_starts(version, STR("HTTP/1."))) {
+        (void)err_set(&err, ERR_INVALID, "the request line is not METHOD URL HTTP/1.1");
+        guest_fail(guest, &err);
+    } else if (str_eq(method, STR("CONNECT"))) {
+        begin_connect(guest, target, head_len);
+    } else {
+        begin_request(guest, method, target);
     }
-    guest_dial(guest, "http", head->method, url_path(&url), on_dialled);
 }
 
 void guest_on_head(struct guest *guest)
 {
+    struct http1_head head = {.bytes_max = GUEST_HEAD_MAX, .fields_max = GUEST_FIELDS_MAX};
     struct err err = {0};
-    struct str bytes = buf_str(&guest->in);
-    size_t head_len = http_head_end(str_slice(bytes, 0, HTTP_HEAD_MAX));
-    if (head_len == 0 && bytes.len < HTTP_HEAD_MAX)
-        return;
-    struct http_head *head = mem_alloc(sizeof *head);
-    if (head_len == 0)
-        (void)err_set(&err, ERR_INVALID, "the head of the request is longer than %d bytes",
-                      HTTP_HEAD_MAX);
-    if (head_len == 0 || http_read_request(str_slice(bytes, 0, head_len), head, &err) < 0)
+    size_t used = 0;
+    switch (http1_head_feed(&head, buf_str(&guest->in), &used)) {
+    case HTTP1_MORE:
+        break;
+    case HTTP1_BAD:
+        (void)err_set(&err, ERR_INVALID, "%s", head.why);
         guest_fail(guest, &err);
-    else if (str_eq(head->method, STR("CONNECT")))
-        begin_connect(guest, head, head_len);
-    else
-        begin_request(guest, head);
-    free(head);
+        break;
+    case HTTP1_DONE:
+        begin(guest, &head, used);
+        break;
+    }
+    http1_head_done(&head);
 }

@@ -1,13 +1,14 @@
 /* Connections that name a host and a port and nothing else: CONNECT, SOCKS and what was captured.
  *
  * What goes through must be meant for the host that was judged, as far as it says so itself: the
- * name in a TLS hello, the Host of an HTTP request. HTTP in clear is passed request by request; TLS
- * and other protocols untouched. */
+ * name in a TLS hello, the Host of an HTTP request. HTTP in clear is passed request by request, and
+ * so is TLS where a secret or a rule of the policy asks for it; everything else untouched. */
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "egress/hello.h"
 #include "egress/porter_internal.h"
+#include "egress/secrets.h"
 #include "egress/socks.h"
 #include "io/loop.h"
 
@@ -44,8 +45,8 @@ static void stand(struct guest *guest)
     }
     if (!guest_say(guest, words))
         return;
-    bool quiet = may_be_anything(guest) && guest->outer >= 0;
-    guest_set_state(guest, GUEST_SNIFFING, quiet ? QUIET_MS : guest->porter->limits.head_ms);
+    bool may_wait = may_be_anything(guest) && !guest->must_open;
+    guest_set_state(guest, GUEST_SNIFFING, may_wait ? QUIET_MS : guest->porter->limits.head_ms);
     guest_advance(guest);
 }
 
@@ -58,8 +59,8 @@ static void on_dialled(void *ctx, const struct dial_answer *answer)
         why = *answer->why;
     guest->outer = answer->fd;
     guest->dial = dial_free(guest->dial);
-    if (guest->outer >= 0 || verdict.reason == VERDICT_NOT_INSPECTED)
-        stand(guest); /* perhaps it is HTTP in clear, which can be looked into */
+    if (guest->outer >= 0)
+        stand(guest);
     else if (verdict_is_allowed(&verdict))
         guest_fail(guest, &why);
     else
@@ -68,6 +69,9 @@ static void on_dialled(void *ctx, const struct dial_answer *answer)
 
 void guest_begin_tunnel(struct guest *guest)
 {
+    struct verdict_request request = {.scheme = "tcp", .host = &guest->host, .port = guest->port};
+    struct verdict verdict = verdict_judge(guest->porter->policy, &request);
+    guest->must_open = verdict.reason == VERDICT_NOT_INSPECTED;
     guest_dial(guest, "tcp", STR(""), STR(""), on_dialled);
 }
 
@@ -95,93 +99,17 @@ static void sniff_tls(struct guest *guest)
     case HELLO_DONE:
         break;
     }
+    const struct porter_options *own = &guest->porter->options;
+    bool opens = guest->must_open || secrets_go_to(own->secrets, &guest->host, guest->port);
     if (!is_name_of(&hello, &guest->host))
         refuse(guest, VERDICT_SERVER_NAME, "the TLS handshake names another host or none");
-    else if (guest->outer < 0)
+    else if (!opens)
+        guest_start_relay(guest);
+    else if (own->tls != NULL && own->authority != NULL)
+        guest_start_talk(guest, true, false);
+    else
         refuse(guest, VERDICT_NOT_INSPECTED,
                "the policy limits methods or paths on this host, which a tunnel hides");
-    else
-        guest_start_relay(guest);
-}
-
-/* HTTP in clear. */
-
-static bool host_fits(const struct guest *guest, const struct http_head *head)
-{
-    struct str text = http_find(head, STR("host"));
-    AUTO_BUF struct buf base = {0};
-    struct err err;
-    struct url url;
-    if (text.ptr == NULL)
-        return head->minor == 0;
-    buf_printf(&base, "http://%.*s/", STR_ARG(text));
-    return url_parse(buf_str(&base), &url, &err) == 0 && url.port == guest->port &&
-           strcmp(url.host.text, guest->host.text) == 0;
-}
-
-static struct str path_of(struct str target)
-{
-    return str_slice(target, 0, str_find_char(target, '?'));
-}
-
-static void on_dialled_late(void *ctx, const struct dial_answer *answer);
-
-static void judge_request(struct guest *guest, const struct http_head *head, size_t head_len)
-{
-    struct verdict_request request = {.scheme = "http",
-                                      .host = &guest->host,
-                                      .port = guest->port,
-                                      .method = head->method,
-                                      .path = path_of(head->target)};
-    struct verdict verdict = verdict_judge(guest->porter->policy, &request);
-    if (head->target.ptr[0] != '/')
-        refuse(guest, VERDICT_URL_INVALID, "the request's target is no path");
-    else if (!host_fits(guest, head))
-        refuse(guest, VERDICT_HOST_HEADER, "the Host header names another");
-    else if (!verdict_is_allowed(&verdict))
-        guest_refuse(guest, &verdict);
-    else if (guest->outer < 0)
-        guest_dial(guest, "http", head->method, request.path, on_dialled_late);
-    else
-        guest_start_exchange(guest, head, head->target, head_len);
-}
-
-static void sniff_head(struct guest *guest)
-{
-    struct err err = {0};
-    struct str bytes = buf_str(&guest->in);
-    size_t head_len = http_head_end(str_slice(bytes, 0, HTTP_HEAD_MAX));
-    guest->is_http = true;
-    if (head_len == 0 && bytes.len < HTTP_HEAD_MAX) {
-        guest_set_state(guest, GUEST_SNIFFING, guest->porter->limits.head_ms);
-        return;
-    }
-    struct http_head *head = mem_alloc(sizeof *head);
-    if (head_len == 0)
-        (void)err_set(&err, ERR_INVALID, "the head of the request is longer than %d bytes",
-                      HTTP_HEAD_MAX);
-    if (head_len == 0 || http_read_request(str_slice(bytes, 0, head_len), head, &err) < 0)
-        guest_fail(guest, &err);
-    else
-        judge_request(guest, head, head_len);
-    free(head);
-}
-
-static void on_dialled_late(void *ctx, const struct dial_answer *answer)
-{
-    struct guest *guest = ctx;
-    struct verdict verdict = *answer->verdict;
-    struct err why = {0};
-    if (answer->why != NULL)
-        why = *answer->why;
-    guest->outer = answer->fd;
-    guest->dial = dial_free(guest->dial);
-    if (guest->outer >= 0)
-        sniff_head(guest);
-    else if (verdict_is_allowed(&verdict))
-        guest_fail(guest, &why);
-    else
-        guest_refuse(guest, &verdict);
 }
 
 /* What the first line says. */
@@ -206,7 +134,7 @@ static void pass_unknown(struct guest *guest)
 {
     if (guest->port == HTTP_PORT)
         refuse(guest, VERDICT_NOT_HTTP, "what came is no HTTP/1");
-    else if (guest->outer < 0)
+    else if (guest->must_open)
         refuse(guest, VERDICT_NOT_INSPECTED,
                "the policy limits methods or paths on this host, which a tunnel hides");
     else
@@ -224,15 +152,15 @@ void guest_on_sniff(struct guest *guest)
     }
     enum kind kind = kind_of(bytes);
     if (kind == KIND_HTTP)
-        sniff_head(guest);
+        guest_start_talk(guest, false, false);
     else if (kind == KIND_OTHER || bytes.len >= FIRST_LINE_MAX)
         pass_unknown(guest);
 }
 
 void guest_on_sniff_time(struct guest *guest)
 {
-    bool is_begun = guest->in.len > 0 && (guest->is_http || guest->in.ptr[0] == TLS_FIRST);
-    if (may_be_anything(guest) && guest->outer >= 0 && !is_begun)
+    bool is_begun = guest->in.len > 0 && guest->in.ptr[0] == TLS_FIRST;
+    if (may_be_anything(guest) && !guest->must_open && !is_begun)
         guest_start_relay(guest);
     else
         guest_reset(guest);
@@ -252,7 +180,7 @@ void guest_on_turned_away(struct guest *guest)
         guest_reset(guest);
         return;
     }
-    if (http_head_end(bytes) == 0 && bytes.len < HTTP_HEAD_MAX)
+    if (str_find(bytes, STR("\r\n\r\n")) == bytes.len && bytes.len < GUEST_HEAD_MAX)
         return;
     struct verdict verdict = guest->refusal;
     guest_refuse(guest, &verdict);

@@ -11,9 +11,12 @@
 
 #include "egress/verdict.h"
 
+struct authority;
 struct err;
 struct loop;
 struct porter;
+struct secrets;
+struct tls_trust;
 
 enum porter_socket { PORTER_PROXY, PORTER_DNS, PORTER_DNS_TCP, PORTER_OPEN };
 
@@ -55,6 +58,11 @@ struct porter_options {
     int64_t resolve_ms;      /* 0 for RESOLVE_TIMEOUT_MS */
     bool no_files;           /* see resolve.h */
     struct porter_limits limits;
+    /* For connections that are opened: those to hosts with secrets, and to hosts whose methods or
+     * paths the policy limits. All borrowed; without `tls` none is opened. */
+    struct tls_trust *tls;
+    struct authority *authority;
+    const struct secrets *secrets;
     /* May be NULL. Each refusal once per host, port and reason. */
     void (*on_blocked)(void *ctx, const struct porter_event *event);
     /* May be NULL. A name got an address, the first one the first, and so on: who gives them back

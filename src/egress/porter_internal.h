@@ -6,14 +6,13 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "egress/dial.h"
-#include "egress/http_head.h"
 #include "egress/meter.h"
 #include "egress/names.h"
 #include "egress/porter.h"
 
 struct dns_ask;
-struct exchange;
 struct relay;
+struct talk;
 struct timer;
 struct watch;
 
@@ -47,9 +46,11 @@ struct porter {
 
 /* A connection out of the sandbox. FIRST, GREETING, REQUEST and HEAD collect what a client of the
  * proxy says (guest_proxy.c). DIALLING waits for the host. SNIFFING: whom it wants is known and may
- * be reached, what it says first must fit (guest_tunnel.c). PASSING: a relay or an exchange has the
+ * be reached, what it says first must fit (guest_tunnel.c). PASSING: a relay or a talk has the
  * sockets. TURNED_AWAY: refused, but its first words decide how that is said. LEAVING: all is said,
  * its rest is read so that it gets our answer and not a reset. */
+enum { GUEST_HEAD_MAX = 64 << 10, GUEST_FIELDS_MAX = 128 };
+
 enum guest_state {
     GUEST_FIRST,
     GUEST_GREETING,
@@ -67,17 +68,19 @@ struct guest {
     struct guest *next, **link;
     enum guest_state state;
     enum porter_channel channel;
-    int fd, outer; /* -1 when a relay or an exchange has them, or there is none yet */
+    int fd, outer; /* -1 when a relay or a talk has them, or there is none yet */
     struct watch *watch;
     struct timer *timer; /* the deadline of the state */
     struct buf in;
     struct host host; /* whom it wants; text "" while unknown */
     uint16_t port;
     struct dial *dial;
-    bool is_http; /* inside: an HTTP head is read */
+    bool must_open; /* the policy limits methods or paths: what cannot be read may not pass */
+    bool is_http;   /* inside a tunnel or captured: it speaks HTTP, so a refusal can be told */
+    bool is_https;  /* opened */
     struct verdict refusal;
     struct relay *relay;
-    struct exchange *exchange;
+    struct talk *talk;
     int64_t begin_ms;
 };
 
@@ -97,10 +100,9 @@ void guest_fail(struct guest *guest, const struct err *why);
 /* Connects, as far as the policy allows; `done` has the guest as its context. */
 void guest_dial(struct guest *guest, const char *scheme, struct str method, struct str path,
                 dial_done *done);
-/* Hands both sockets over. */
+/* Hand both sockets over. */
 void guest_start_relay(struct guest *guest);
-void guest_start_exchange(struct guest *guest, const struct http_head *head, struct str target,
-                          size_t head_len);
+void guest_start_talk(struct guest *guest, bool is_https, bool is_single);
 int64_t guest_moved_ms(const struct guest *guest);
 void guest_resume(struct guest *guest);
 

@@ -98,7 +98,7 @@ test('a refusal is told, once', { timeout }, async (t) => {
   const ran = await stage.exec(['--json', '--allow-host', `ok.test:${stage.port}`, '--', 'sh', '-c',
     `curl -sS ${url}; curl -sS ${url}; curl -sS https://evil.test/; env -i curl -sS ${url}`]);
   const report = JSON.parse(ran.stdout);
-  assert.match(report.stdout, /^blocked evil\.test:\d+: the policy does not name this host\n/);
+  assert.match(report.stdout, /"code":"host_not_allowed","message":"blocked evil\.test:\d+: the policy does not name this host"/);
   assert.match(report.stderr, /CONNECT tunnel failed, response 403/);
   assert.match(report.stderr, /Could not resolve host/);
   assert.deepEqual(report.blocked.map((each) => `${each.host}:${each.port} ${each.reason}`), [
@@ -170,7 +170,7 @@ test('the worker is locked and alone', { timeout }, async (t) => {
   if (stage.skip) return t.skip(stage.skip);
   const server = http.createServer((request, response) => {
     // Called by the jail: the worker lives now. Whose socket this is can be seen in /proc.
-    const text = execFileSync('sh', ['-c', `for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '^sandglass-gateway' &&
+    const text = execFileSync('sh', ['-c', `for p in /proc/[0-9]*; do (tr '\\0' ' ' < $p/cmdline) 2>/dev/null | grep -q '^sandglass-gateway' &&
       grep -E '^(Name|Uid|Seccomp|NoNewPrivs|CapEff|PPid):' $p/status | tr '\\n' ' ' && echo; done; true`], { encoding: 'utf8' });
     response.end(text);
   });

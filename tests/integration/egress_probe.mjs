@@ -26,7 +26,7 @@ function talk(options, first, next) {
 }
 
 const judge = (text) => (/HTTP\/1\.1 200 /.test(text) && /\bx-who: ok/i.test(text) ? 'allow' : 'block');
-const plain = (host) => Buffer.from(`GET / HTTP/1.1\r\nHost: ${host}:${port}\r\n\r\n`, 'latin1');
+const plain = (host) => Buffer.from(`GET / HTTP/1.1\r\nHost: ${host}:${port}\r\nConnection: close\r\n\r\n`, 'latin1');
 
 const byProxy = (host) => talk({ port: proxy, host: '127.0.0.1' },
   Buffer.from(`GET http://${host}:${port}/ HTTP/1.1\r\nHost: ${host}:${port}\r\n\r\n`, 'latin1'),

@@ -24,7 +24,8 @@ int main(int argc, char **argv)
         return 1;
     }
     int len =
-        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s:%s\r\n\r\n", argv[1], argv[2]);
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n",
+                 argv[1], argv[2]);
     if (write(fd, text, (size_t)len) != len)
         return 1;
     for (ssize_t got; (got = read(fd, text, sizeof text)) > 0;)

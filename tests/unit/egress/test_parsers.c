@@ -1,10 +1,9 @@
-/* The gateway's parsers: TLS hellos, SOCKS, DNS, HTTP heads and bodies. */
+/* The gateway's parsers: TLS hellos, SOCKS, DNS. */
 
 #include "test.h"
 
 #include "egress/dns.h"
 #include "egress/hello.h"
-#include "egress/http_head.h"
 #include "egress/names.h"
 #include "egress/socks.h"
 #include "hello_make.h"
@@ -147,97 +146,4 @@ TEST(names_have_addresses)
     CHECK(names_find(&names, &first) == NULL);
     CHECK(!ip_is_public(&second));
     names_done(&names);
-}
-
-static int request(const char *text, struct http_head *head, struct err *err)
-{
-    return http_read_request(str_of(text), head, err);
-}
-
-TEST(http_requests_are_read_strictly)
-{
-    struct http_head head;
-    struct err err = {0};
-    CHECK_OK(
-        request("POST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n", &head, &err));
-    CHECK_STR(head.method, "POST");
-    CHECK_STR(head.target, "http://a/");
-    CHECK_INT(head.framing, HTTP_LENGTH);
-    static const char *const bad[] = {
-        "GET / HTTP/1.1\nHost: a\r\n\r\n",
-        "GET / HTTP/2.0\r\n\r\n",
-        "GET  / HTTP/1.1\r\n\r\n",
-        "GET / x HTTP/1.1\r\n\r\n",
-        "G(T / HTTP/1.1\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-        "GET / HTTP/1.1\r\nX: a\r\n folded\r\n\r\n",
-        "GET / HTTP/1.1\r\nX: a\x01\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: +3\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: 3, 3\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: -0\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-        "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
-    };
-    for (size_t i = 0; i < countof(bad); i++) {
-        if (request(bad[i], &head, &err) == 0)
-            print_error("taken: number %zu\n", i);
-        CHECK_ERR(request(bad[i], &head, &err), ERR_INVALID);
-    }
-}
-
-TEST(hop_fields_are_known)
-{
-    struct http_head head;
-    struct err err = {0};
-    CHECK_OK(request("GET / HTTP/1.1\r\nConnection: close, X-Mine\r\nX-Mine: 1\r\nX: 2\r\n\r\n",
-                     &head, &err));
-    CHECK(http_is_hop_field(&head, STR("x-mine")));
-    CHECK(http_is_hop_field(&head, STR("Proxy-Authorization")));
-    CHECK(!http_is_hop_field(&head, STR("X")));
-    CHECK_OK(request("GET / HTTP/1.1\r\nConnection: Host, Content-Length\r\n\r\n", &head, &err));
-    CHECK(!http_is_hop_field(&head, STR("content-length")));
-}
-
-/* What http_body_take makes of the text in pieces of `piece` bytes: the bytes used, -1 when bad. */
-static int64_t body_len(const char *text, size_t piece, const struct http_head *head, bool *done)
-{
-    struct http_body body;
-    struct err err = {0};
-    struct str rest = str_of(text);
-    int64_t total = 0;
-    http_body_begin(&body, head);
-    while (rest.len > 0 && !body.is_done) {
-        size_t used = 0;
-        if (http_body_take(&body, str_slice(rest, 0, piece), &used, &err) < 0)
-            return -1;
-        total += (int64_t)used;
-        rest = str_slice(rest, used, rest.len);
-    }
-    *done = body.is_done;
-    return total;
-}
-
-TEST(bodies_end_where_their_framing_says)
-{
-    const struct http_head chunked = {.framing = HTTP_CHUNKED};
-    const struct http_head length = {.framing = HTTP_LENGTH, .length = 5};
-    const struct http_head open = {.framing = HTTP_UNTIL_END};
-    static const char chunks[] = "3;x=y\r\nabc\r\n0A\r\n0123456789\r\n0\r\nT: 1\r\n\r\nGET / ";
-    bool done = false;
-    for (size_t piece = 1; piece < 20; piece++) {
-        CHECK_INT(body_len(chunks, piece, &chunked, &done), sizeof chunks - 1 - 6);
-        CHECK(done);
-        CHECK_INT(body_len("abcdefgh", piece, &length, &done), 5);
-        CHECK(done);
-        CHECK_INT(body_len("abcdefgh", piece, &open, &done), 8);
-        CHECK(!done);
-    }
-    static const char *const bad[] = {
-        "x\r\n",  "3\nabc",          "3\r\nabcd\r\n",          "-1\r\n", "\r\n", ";x\r\n",
-        "3 \r\n", "0\r\nX: 1\n\r\n", "ffffffffffffffffff\r\n", "0x3\r\n"};
-    for (size_t i = 0; i < countof(bad); i++)
-        CHECK_INT(body_len(bad[i], 100, &chunked, &done), -1);
 }
