@@ -16,7 +16,7 @@ from sandglass import cell, display, figures, magic, wire
 def prepare(names):
     """Imports what it can; gives the names that are not there."""
     missing = []
-    for name in names:
+    for name in filter(None, names.split(",")):
         try:
             __import__(name)
         except Exception:
