@@ -44,7 +44,7 @@ static const struct {
 static int minor_version(const char *path)
 {
     const char *dot = strstr(path, "libpython3.");
-    return dot == NULL ? -1 : atoi(dot + strlen("libpython3."));
+    return dot == NULL ? -1 : (int)strtol(dot + strlen("libpython3."), NULL, 10);
 }
 
 int python_find(const char *root, char *out, size_t size, struct err *err)
