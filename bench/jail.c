@@ -2,7 +2,6 @@
  * destroys, until the last process is gone. */
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include "base/str.h"
 #include "bench.h"
 #include "jail/jail.h"
-#include "jail/layers.h"
 
 enum { SAMPLES = 300, POOL = 16, BURST = 100, BURSTS = 5, RATE_MS = 2000, WORKERS = 2 };
 
@@ -122,12 +120,6 @@ static void run_peer(void *ctx)
         exit(1);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 /* How many a second, each worker with a warden of its own. */
 static void rate_worker(int out)
 {
@@ -175,38 +167,6 @@ static double measure_burst(struct warden_link *warden)
     for (int i = 0; i < BURST; i++)
         (void)jail_free(jails[i]);
     return ms;
-}
-
-/* Checkpoint, rollback and fork of a store, without the jail that is made on it afterwards. */
-static void measure_layers(struct bench *bench)
-{
-    struct err err = {0};
-    char root[] = "/tmp/sandglass-bench-XXXXXX", dir[64], twin[64], base[LAYERS_NAME_SIZE];
-    static double taken[3][SAMPLES];
-    struct layers layers;
-    if (mkdtemp(root) == NULL)
-        exit(1);
-    (void)snprintf(dir, sizeof dir, "%s/store", root);
-    check(layers_open(&layers, dir, &err), &err);
-    check(layers_checkpoint(&layers, base, &err), &err);
-    for (int i = 0; i < SAMPLES; i++) {
-        char name[LAYERS_NAME_SIZE];
-        (void)snprintf(twin, sizeof twin, "%s/twin%d", root, i);
-        int64_t begin = clock_now_ns();
-        check(layers_checkpoint(&layers, name, &err), &err);
-        int64_t frozen = clock_now_ns();
-        check(layers_fork(&layers, name, twin, &err), &err);
-        int64_t forked = clock_now_ns();
-        check(layers_rollback(&layers, base, &err), &err);
-        taken[0][i] = (double)(frozen - begin) / 1e3;
-        taken[1][i] = (double)(forked - frozen) / 1e3;
-        taken[2][i] = (double)(clock_now_ns() - forked) / 1e3;
-    }
-    layers_done(&layers);
-    static const char *const names[] = {"jail_checkpoint", "jail_fork", "jail_rollback"};
-    for (int i = 0; i < 3; i++)
-        bench_samples(bench, names[i], "us", taken[i], SAMPLES, NULL, "files; no jail running");
-    (void)nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static double pss_kib(pid_t pid)
@@ -272,7 +232,6 @@ int main(int argc, char **argv)
     bench_figure(bench, "jail_idle_pss", "KiB", pss_kib(pid_of(jail_pidfd(living))), NULL,
                  "init of an idle jail");
     bench_figure(bench, "warden_pss", "KiB", pss_kib(warden_pid(pooled)), NULL, NULL);
-    measure_layers(bench);
     double bursts[BURSTS];
     for (int i = 0; i < BURSTS; i++) {
         bursts[i] = measure_burst(pooled);

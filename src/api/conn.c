@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "api/flow.h"
 #include "api/internal.h"
 #include "api/metrics.h"
 #include "base/clock.h"
@@ -26,20 +27,30 @@ ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
 
 static const char *reason_of(int status)
 {
-    switch (status) {
-    case 408:
-        return "Request Timeout";
-    case 413:
-        return "Content Too Large";
-    case 414:
-        return "URI Too Long";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Bad Request";
-    }
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {423, "Locked"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+        {507, "Insufficient Storage"},
+    };
+    for (size_t i = 0; i < countof(reasons); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return status < 500 ? "Bad Request" : "Error";
 }
 
 static const char *code_of(int status)
@@ -51,12 +62,28 @@ static const char *code_of(int status)
     return err_wire_name(status == 400 ? ERR_INVALID : ERR_TOO_LARGE);
 }
 
-/* Answers past the library and ends the connection; the library sees an end of input. */
-static void cut(struct conn *conn, int status, const char *why)
+void conn_answer(struct conn *conn, int status, struct str body, const char *request_id)
 {
     if (conn->is_cut)
         return;
     conn->is_cut = true;
+    if (!conn->is_answering) {
+        AUTO_BUF struct buf text = {0};
+        buf_printf(&text,
+                   "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                   "X-Request-Id: %s\r\nContent-Length: %zu\r\n\r\n",
+                   status, reason_of(status), request_id, body.len);
+        buf_put(&text, body);
+        (void)send(conn->fd, text.ptr, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    linger_add(&conn->http->lingers, conn->fd);
+}
+
+/* The library sees an end of input. */
+static void cut(struct conn *conn, int status, const char *why)
+{
+    if (conn->is_cut)
+        return;
     conn->http->counts.refused++;
     char id[ID_SIZE];
     id_new(id);
@@ -65,18 +92,9 @@ static void cut(struct conn *conn, int status, const char *why)
     log_set_request_id(STR(""));
     if (conn->http->options.metrics != NULL)
         metrics_count(conn->http->options.metrics, METRICS_NO_ROUTE, status, 0);
-    if (!conn->is_answering) {
-        AUTO_BUF struct buf body = {0};
-        AUTO_BUF struct buf text = {0};
-        error_body(&body, code_of(status), why, id);
-        buf_printf(&text,
-                   "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                   "X-Request-Id: %s\r\nContent-Length: %zu\r\n\r\n",
-                   status, reason_of(status), id, body.len);
-        buf_put(&text, buf_str(&body));
-        (void)send(conn->fd, text.ptr, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-    linger_add(&conn->http->lingers, conn->fd);
+    AUTO_BUF struct buf body = {0};
+    error_body(&body, code_of(status), why, (struct str){0}, id);
+    conn_answer(conn, status, buf_str(&body), id);
 }
 
 static void note_bytes(struct conn *conn, bool was_between)
@@ -151,7 +169,6 @@ struct conn *conn_open(struct http *http, int fd)
     make_room(http);
     conn->http = http;
     conn->fd = fd;
-    conn->strict.body_max = ROUTE_BODY_MAX;
     conn->since_ms = conn->last_ms = clock_now_ms();
     conn->next = http->conns;
     if (conn->next != NULL)
@@ -172,6 +189,7 @@ void conn_end_request(struct conn *conn)
     struct request *request = conn->request;
     conn->request = NULL;
     conn->is_answering = false;
+    conn->strict.body_max = 0; /* until the next one's row is known */
     conn->since_ms = clock_now_ms();
     if (request == NULL)
         return;
@@ -208,6 +226,11 @@ static const char *lateness(struct conn *conn, int64_t now)
         return now - conn->since_ms > options->head_ms ? "the request's head took too long" : NULL;
     if (!strict_in_body(&conn->strict))
         return NULL;
+    if (conn->request != NULL && (conn->request->is_paused || conn->request->is_held)) {
+        conn->last_ms = conn->rate_ms = now; /* it is us who are slow */
+        conn->rate_seen = conn->strict.body_seen;
+        return NULL;
+    }
     if (now - conn->last_ms > options->body_idle_ms)
         return "the request's body stopped coming";
     if (now - conn->rate_ms < options->body_idle_ms)
@@ -223,11 +246,43 @@ static const char *lateness(struct conn *conn, int64_t now)
  * that came together with the last bytes makes none. */
 static bool has_vanished(const struct conn *conn)
 {
-    if (!is_idle(conn) && !strict_in_head(&conn->strict) && !strict_in_body(&conn->strict))
+    const struct request *request = conn->request;
+    bool waits = request != NULL && ((request->flow != NULL && flow_unsent(request->flow) == 0) ||
+                                     (request->on_gone != NULL && !request->has_reply));
+    if (conn->strict.state == STRICT_PASS || (!is_idle(conn) && !strict_in_head(&conn->strict) &&
+                                              !strict_in_body(&conn->strict) && !waits))
         return false;
     char byte;
     ssize_t count = __real_recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* The library does not look at a connection that waits for us. */
+static void on_vanished(struct conn *conn)
+{
+    struct request *request = conn->request;
+    (void)shutdown(conn->fd, SHUT_RDWR);
+    if (request == NULL || request->connection == NULL)
+        return;
+    void (*gone)(void *ctx) = request->on_gone;
+    request->on_gone = NULL;
+    if (request->flow != NULL)
+        flow_break(request->flow);
+    else if (request->sink != NULL && request->stage == STAGE_BODY)
+        request_resume_body(request);
+    else if (gone != NULL && !request->has_reply)
+        gone(request->gone_ctx);
+}
+
+void conn_stop_flows(struct http *http)
+{
+    for (struct conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        struct request *request = conn->request;
+        if (request != NULL && request->flow != NULL)
+            flow_stop(request->flow);
+        else if (request != NULL && request->upgrade_handle != NULL && request->on_stop != NULL)
+            request->on_stop(request->upgrade_ctx);
+    }
 }
 
 void conn_sweep(void *ctx)
@@ -241,7 +296,9 @@ void conn_sweep(void *ctx)
         if (late != NULL) {
             cut(conn, 408, late);
             (void)shutdown(conn->fd, SHUT_RDWR);
-        } else if (has_vanished(conn) || (is_idle(conn) && (draining || is_old))) {
+        } else if (has_vanished(conn)) {
+            on_vanished(conn);
+        } else if (is_idle(conn) && (draining || is_old)) {
             (void)shutdown(conn->fd, SHUT_RDWR);
         }
     }

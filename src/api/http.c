@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <unistd.h>
 
+#include "api/flow.h"
 #include "api/internal.h"
 #include "api/metrics.h"
 #include "base/clock.h"
@@ -11,7 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-enum { POOL_SIZE = 48 << 10, STUCK_READER_S = 75 };
+enum { POOL_SIZE = 48 << 10, FLOW_BLOCK = 64 << 10, STUCK_READER_S = 75 };
 
 static struct conn *conn_of(struct MHD_Connection *connection)
 {
@@ -62,6 +63,30 @@ static enum MHD_Result add_header(void *cls, UNUSED enum MHD_ValueKind kind, con
     return MHD_YES;
 }
 
+static size_t body_limit(const struct route *route)
+{
+    if (route->body_max > 0)
+        return route->body_max;
+    return route_streams(route) ? SIZE_MAX : ROUTE_BODY_MAX;
+}
+
+/* The row is known from here on, and with it how long a body may become. */
+static void limit_body(struct conn *conn, struct request *request)
+{
+    struct err err;
+    if (request->has_reply || request->match.route == NULL)
+        return;
+    size_t max = body_limit(request->match.route);
+    if (conn->served != conn->strict.requests)
+        return; /* the judge is further on, with the next request */
+    conn->strict.body_max = max == SIZE_MAX ? 0 : max;
+    if (conn->strict.body_seen <= max)
+        return;
+    (void)err_set(&err, ERR_TOO_LARGE,
+                  "the request's body is too large; at most %zu bytes are taken", max);
+    reply_error(request, &err);
+}
+
 static void begin(struct http *http, struct conn *conn, struct MHD_Connection *connection,
                   const char *method)
 {
@@ -81,22 +106,74 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
         (void)err_set(&err, ERR_INTERNAL, "the request was not checked");
         reply_error(request, &err);
     }
-    if (request->has_reply && strict_in_body(&conn->strict))
-        request->must_close = true; /* the body will not be read */
+    limit_body(conn, request);
+    if (!request->has_reply && route_streams(request->match.route))
+        request_dispatch(request, &http->options.rules);
+}
+
+/* ---- replies ------------------------------------------------------------------------------- */
+
+/* More of a flow's bytes for the library; 0 while it waits for them, suspended. */
+static ssize_t read_flow(void *cls, UNUSED uint64_t pos, char *out, size_t max)
+{
+    struct request *request = cls;
+    struct flow *flow = request->flow;
+    if (flow_is_broken(flow))
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    size_t count = flow_take(flow, out, max);
+    if (count > 0)
+        return (ssize_t)count;
+    if (flow_is_done(flow))
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (flow_unsent(flow) == 0)
+        MHD_suspend_connection(request->connection);
+    return 0;
+}
+
+static void on_upgraded(void *cls, struct MHD_Connection *connection, UNUSED void *req_cls,
+                        const char *extra, size_t extra_len, MHD_socket sock,
+                        struct MHD_UpgradeResponseHandle *handle)
+{
+    struct request *request = cls;
+    struct conn *conn = conn_of(connection);
+    conn->strict.state = STRICT_PASS;
+    request->upgrade_handle = handle;
+    request->on_upgrade(request->upgrade_ctx, request, sock, str_n(extra, extra_len));
+}
+
+static struct MHD_Response *make_body(struct request *request)
+{
+    if (request->flow != NULL) {
+        int64_t length = flow_length(request->flow);
+        return MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
+                                                 FLOW_BLOCK, read_flow, request, NULL);
+    }
+    if (request->on_upgrade != NULL)
+        return MHD_create_response_for_upgrade(on_upgraded, request);
+    size_t len = request->reply.len;
+    return MHD_create_response_from_buffer(len, buf_take(&request->reply), MHD_RESPMEM_MUST_FREE);
+}
+
+static bool has_reply_header(const struct request *request, struct str name)
+{
+    for (size_t i = 0; i < request->reply_header_count; i++)
+        if (str_eq_nocase(request->reply_headers[i].name, name))
+            return true;
+    return false;
 }
 
 static struct MHD_Response *make_response(struct request *request)
 {
-    size_t len = request->reply.len;
-    char *bytes = buf_take(&request->reply);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = make_body(request);
     assert(response != NULL);
     if (request->content_type != NULL)
         (void)MHD_add_response_header(response, "Content-Type", request->content_type);
     (void)MHD_add_response_header(response, "X-Request-Id", request->id);
-    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (!request->is_foreign) {
+        (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+        if (!has_reply_header(request, STR("Cache-Control")))
+            (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    }
     if (request->must_close)
         (void)MHD_add_response_header(response, "Connection", "close");
     for (size_t i = 0; i < request->reply_header_count; i++)
@@ -105,9 +182,8 @@ static struct MHD_Response *make_response(struct request *request)
     return response;
 }
 
-static enum MHD_Result send_reply(struct conn *conn, struct request *request)
+static void note_reply(struct http *http, const struct request *request)
 {
-    struct http *http = conn->http;
     int64_t spent_ns = clock_now_ns() - request->start_ns;
     const struct route *route = request->match.route;
     log_set_request_id(str_of(request->id));
@@ -119,6 +195,12 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
         metrics_count(http->options.metrics,
                       route == NULL ? METRICS_NO_ROUTE : (int64_t)request->match.index,
                       request->status, spent_ns);
+}
+
+static enum MHD_Result send_reply(struct conn *conn, struct request *request)
+{
+    struct http *http = conn->http;
+    note_reply(http, request);
     request->must_close = request->must_close || http->options.rules.is_draining;
     struct MHD_Response *response = make_response(request);
     conn->is_answering = true;
@@ -131,10 +213,24 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
     return queued;
 }
 
+/* The library takes no answer in the middle of a body: it goes past it, and the connection ends. */
+static void answer_early(struct conn *conn, struct request *request)
+{
+    if (conn->is_cut)
+        return;
+    note_reply(conn->http, request);
+    conn_answer(conn, request->status, buf_str(&request->reply), request->id);
+}
+
+/* ---- the library's calls ------------------------------------------------------------------- */
+
 static void dispatch(struct http *http, struct request *request)
 {
     log_set_request_id(str_of(request->id));
-    request_dispatch(request, &http->options.rules);
+    if (request->sink != NULL)
+        request->sink->on_end(request->sink_ctx);
+    else
+        request_dispatch(request, &http->options.rules);
     log_set_request_id(STR(""));
     if (!request->has_reply)
         MHD_suspend_connection(request->connection);
@@ -143,11 +239,47 @@ static void dispatch(struct http *http, struct request *request)
 static void take_body(struct request *request, struct str bytes)
 {
     struct err err;
-    if (!request->has_reply && buf_append(&request->body, bytes, &err) < 0) {
-        request->must_close = true;
+    int taken = request->sink == NULL ? buf_append(&request->body, bytes, &err)
+                                      : request->sink->on_bytes(request->sink_ctx, bytes, &err);
+    if (taken == 0)
+        return;
+    if (request->sink == NULL)
         (void)err_wrap(&err, "the request's body");
+    if (!request->has_reply)
         reply_error(request, &err);
+}
+
+static enum MHD_Result on_head(struct conn *conn, struct request *request)
+{
+    if (request->has_reply && strict_in_body(&conn->strict)) {
+        request->must_close = true; /* the body will not be read */
+        request->stage = STAGE_WHOLE;
+        return send_reply(conn, request);
     }
+    if (request->is_held && !request->has_reply) {
+        MHD_suspend_connection(request->connection);
+        return MHD_YES; /* and asks again, with the head, once it goes on */
+    }
+    request->stage = STAGE_BODY;
+    request->skips_body = request->has_reply;
+    if (request->is_paused)
+        MHD_suspend_connection(request->connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_body(struct conn *conn, struct request *request, struct str bytes)
+{
+    if (request->skips_body)
+        return MHD_YES;
+    if (!request->has_reply)
+        take_body(request, bytes);
+    if (request->has_reply) {
+        answer_early(conn, request);
+        return MHD_NO;
+    }
+    if (request->is_paused)
+        MHD_suspend_connection(request->connection);
+    return MHD_YES;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
@@ -161,16 +293,23 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     if (request->connection == NULL) {
         begin(http, conn, connection, method);
         log_set_request_id(STR(""));
-        /* A reply given now ends the connection, so that only an unwanted body is cut short. */
-        return request->must_close ? send_reply(conn, request) : MHD_YES;
     }
+    if (request->stage == STAGE_HEAD)
+        return on_head(conn, request);
     if (*upload_size > 0) {
-        take_body(request, str_n(upload_data, *upload_size));
+        size_t size = *upload_size;
         *upload_size = 0;
-        return MHD_YES;
+        return on_body(conn, request, str_n(upload_data, size));
     }
-    if (!request->has_reply)
-        dispatch(http, request);
+    if (request->stage == STAGE_BODY) {
+        if (request->is_paused) { /* a reader that is behind: the end can wait */
+            MHD_suspend_connection(connection);
+            return MHD_YES;
+        }
+        request->stage = STAGE_WHOLE;
+        if (!request->has_reply)
+            dispatch(http, request);
+    }
     return request->has_reply ? send_reply(conn, request) : MHD_YES;
 }
 
@@ -190,11 +329,24 @@ void http_resume(struct request *request)
 {
     struct http *http = request->http;
     loop_assert(http->loop);
+    if (request->has_reply && request->stage == STAGE_BODY && !request->skips_body)
+        answer_early(conn_of(request->connection), request);
     /* A handler may hold and reply in one go: then the library was never told to wait. */
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
     if (info != NULL && info->suspended == MHD_YES)
         MHD_resume_connection(request->connection);
+    if (!http->is_running)
+        timer_set(http->timer, 0, 0);
+}
+
+void http_upgrade_done(struct request *request)
+{
+    struct http *http = request->http;
+    loop_assert(http->loop);
+    struct MHD_UpgradeResponseHandle *handle = request->upgrade_handle;
+    request->upgrade_handle = NULL;
+    (void)MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
     if (!http->is_running)
         timer_set(http->timer, 0, 0);
 }
@@ -270,7 +422,8 @@ static void set_defaults(struct http_options *options)
 
 static struct MHD_Daemon *start_daemon(struct http *http, int listen_fd)
 {
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags =
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
     if (listen_fd < 0)
         flags |= MHD_USE_NO_LISTEN_SOCKET;
     struct MHD_OptionItem listen[] = {{MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL},
@@ -360,6 +513,7 @@ void http_drain(struct http *http, void (*call)(void *ctx), void *ctx)
     http->on_drained = call;
     http->drained_ctx = ctx;
     stop_listening(http);
+    conn_stop_flows(http);
     conn_sweep(http);
     timer_set(http->timer, 0, 0);
 }
@@ -367,4 +521,9 @@ void http_drain(struct http *http, void (*call)(void *ctx), void *ctx)
 struct http_counts http_counts(const struct http *http)
 {
     return http->counts;
+}
+
+struct loop *http_loop(const struct http *http)
+{
+    return http->loop;
 }

@@ -53,5 +53,10 @@ struct http_counts {
 };
 struct http_counts http_counts(const struct http *http);
 
-/* For request.c: a held request has got its reply. */
+struct loop *http_loop(const struct http *http);
+
+/* For request.c and flow.c: a held request has got its reply, a sink takes bytes again, a flow has
+ * got some. */
 void http_resume(struct request *request);
+/* For who got a connection by reply_upgrade: it is closed, and the request ends. */
+void http_upgrade_done(struct request *request);

@@ -50,6 +50,11 @@ void conn_close(struct conn *conn);
 /* The request's answer was sent, or will never be. */
 void conn_end_request(struct conn *conn);
 
+/* Answers past the library, as JSON, and ends the connection. */
+void conn_answer(struct conn *conn, int status, struct str body, const char *request_id);
+/* Tells every open flow that the server stops. */
+void conn_stop_flows(struct http *http);
+
 /* A timer's call, once a second: `ctx` is the server. Ends connections that are too slow, idle for
  * too long or gone. */
 void conn_sweep(void *ctx);

@@ -54,9 +54,19 @@ static void metrics(struct request *request, void *ctx)
 }
 
 const struct route meta_routes[] = {
-    {"GET", "/healthz", healthz, "Is the server alive?", .is_open = true},
-    {"GET", "/readyz", readyz, "Does the server take work?"},
-    {"GET", "/version", version, "Which version is it?"},
-    {"GET", "/metrics", metrics, "Figures in Prometheus' text form"},
+    {"GET", "/healthz", healthz, "Is the server alive?", SCOPE_OPEN, "server",
+     .response = "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":{"
+                 "\"type\":\"string\",\"enum\":[\"ok\",\"draining\"]}}}",
+     .example = ""},
+    {"GET", "/readyz", readyz, "Does the server take work?", SCOPE_READ, "server",
+     .response = "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":{"
+                 "\"type\":\"string\"}}}",
+     .example = ""},
+    {"GET", "/version", version, "Which version is it?", SCOPE_READ, "server",
+     .response = "{\"type\":\"object\",\"required\":[\"name\",\"version\"],\"properties\":{"
+                 "\"name\":{\"type\":\"string\"},\"version\":{\"type\":\"string\"}}}",
+     .example = ""},
+    {"GET", "/metrics", metrics, "Figures in Prometheus' text form", SCOPE_READ, "server",
+     .gives = FORM_TEXT, .example = ""},
     {0},
 };

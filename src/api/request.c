@@ -1,12 +1,12 @@
 #include "api/request.h"
 
-#include "api/guard.h"
+#include "api/flow.h"
+#include "api/gzip.h"
 #include "api/http.h"
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/id.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/schema.h"
 
 struct str request_header(const struct request *request, const char *name)
 {
@@ -16,12 +16,37 @@ struct str request_header(const struct request *request, const char *name)
     return (struct str){0};
 }
 
-static size_t count_headers(const struct request *request, const char *name)
+size_t request_count_headers(const struct request *request, const char *name)
 {
     size_t count = 0;
     for (size_t i = 0; i < request->header_count; i++)
         count += str_eq_nocase(request->headers[i].name, str_of(name));
     return count;
+}
+
+/* "gzip;q=0" refuses what it names. */
+static bool is_refused(struct str params)
+{
+    struct str param;
+    while (str_split(&params, ';', &param)) {
+        double q = 1;
+        param = str_trim(param);
+        if (str_starts(param, STR("q=")) && str_to_f64(str_slice(param, 2, param.len), &q) &&
+            q <= 0)
+            return true;
+    }
+    return false;
+}
+
+bool request_accepts(const struct request *request, const char *header, const char *what)
+{
+    struct str rest = request_header(request, header), item;
+    while (str_split(&rest, ',', &item)) {
+        size_t end = str_find_char(item, ';');
+        if (str_eq_nocase(str_trim(str_slice(item, 0, end)), str_of(what)))
+            return !is_refused(str_slice(item, end + 1, item.len));
+    }
+    return false;
 }
 
 static int hex_digit(char c)
@@ -32,12 +57,12 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static struct str decode(struct arena *arena, struct str raw)
+static struct str decode(struct arena *arena, struct str raw, bool plus_is_blank)
 {
     char *out = arena_alloc(arena, raw.len + 1);
     size_t len = 0;
     for (size_t i = 0; i < raw.len; i++) {
-        char c = raw.ptr[i] == '+' ? ' ' : raw.ptr[i];
+        char c = raw.ptr[i] == '+' && plus_is_blank ? ' ' : raw.ptr[i];
         if (c == '%' && i + 2 < raw.len) {
             int high = hex_digit(raw.ptr[i + 1]), low = hex_digit(raw.ptr[i + 2]);
             if (high >= 0 && low >= 0) {
@@ -50,6 +75,11 @@ static struct str decode(struct arena *arena, struct str raw)
     return str_n(out, len);
 }
 
+struct str request_decode(struct request *request, struct str raw)
+{
+    return decode(&request->arena, raw, false);
+}
+
 bool request_query(struct request *request, const char *name, struct str *ret_value)
 {
     struct str rest = request->query, pair;
@@ -57,10 +87,26 @@ bool request_query(struct request *request, const char *name, struct str *ret_va
         size_t equals = str_find_char(pair, '=');
         if (!str_eq(str_slice(pair, 0, equals), str_of(name)))
             continue;
-        *ret_value = decode(&request->arena, str_slice(pair, equals + 1, pair.len));
+        *ret_value = decode(&request->arena, str_slice(pair, equals + 1, pair.len), true);
         return true;
     }
     return false;
+}
+
+int64_t request_query_int(struct request *request, const char *name, int64_t fallback)
+{
+    struct str text;
+    int64_t n;
+    if (request_query(request, name, &text) && str_to_i64(text, INT64_MIN, INT64_MAX, &n))
+        return n;
+    return fallback;
+}
+
+bool request_query_bool(struct request *request, const char *name)
+{
+    struct str text;
+    return request_query(request, name, &text) &&
+           (text.len == 0 || str_eq(text, STR("true")) || str_eq(text, STR("1")));
 }
 
 struct str request_param(const struct request *request, const char *name)
@@ -77,10 +123,62 @@ int request_json(const struct request *request, struct json_t **ret_value, struc
     return json_parse(buf_str(&request->body), ret_value, err);
 }
 
+struct str request_str(const struct request *request, const char *name)
+{
+    struct str text = {0};
+    if (request->json != NULL)
+        (void)!json_to_str(json_get(request->json, name), &text);
+    return text;
+}
+
+int64_t request_int(const struct request *request, const char *name, int64_t fallback)
+{
+    int64_t n;
+    if (request->json != NULL && json_to_i64(json_get(request->json, name), &n))
+        return n;
+    return fallback;
+}
+
+bool request_bool(const struct request *request, const char *name, bool fallback)
+{
+    bool flag;
+    if (request->json != NULL && json_to_bool(json_get(request->json, name), &flag))
+        return flag;
+    return fallback;
+}
+
 void request_hold(struct request *request)
 {
     assert(!request->has_reply && !request->is_held);
     request->is_held = true;
+}
+
+void request_on_gone(struct request *request, void (*call)(void *ctx), void *ctx)
+{
+    request->on_gone = call;
+    request->gone_ctx = ctx;
+}
+
+void request_take_body(struct request *request, const struct body_sink *sink, void *ctx)
+{
+    assert(request->sink == NULL && request->stage == STAGE_HEAD);
+    request->sink = sink;
+    request->sink_ctx = ctx;
+    if (request->is_held) {
+        request->is_held = false;
+        http_resume(request);
+    }
+}
+
+void request_pause_body(struct request *request)
+{
+    request->is_paused = true;
+}
+
+void request_resume_body(struct request *request)
+{
+    request->is_paused = false;
+    http_resume(request);
 }
 
 void reply_header(struct request *request, const char *name, struct str value)
@@ -90,15 +188,34 @@ void reply_header(struct request *request, const char *name, struct str value)
         (struct request_header){str_of(name), arena_dup(&request->arena, value)};
 }
 
+static void pack(struct request *request, const char *content_type)
+{
+    struct buf packed = {0};
+    if (request->reply.len < GZIP_MIN || !request_accepts(request, "Accept-Encoding", "gzip") ||
+        (!str_starts(str_of(content_type), STR("application/json")) &&
+         !str_starts(str_of(content_type), STR("text/"))))
+        return;
+    if (gzip_pack(buf_str(&request->reply), &packed)) {
+        buf_done(&request->reply);
+        request->reply = packed;
+        reply_header(request, "Content-Encoding", STR("gzip"));
+        reply_header(request, "Vary", STR("Accept-Encoding"));
+    } else {
+        buf_done(&packed);
+    }
+}
+
 void reply_body(struct request *request, int status, const char *content_type, struct buf *body)
 {
     assert(!request->has_reply);
-    request->has_reply = true;
     request->status = status;
     request->content_type = content_type;
     request->reply = *body;
     *body = (struct buf){0};
-    if (request->is_held)
+    if (content_type != NULL)
+        pack(request, content_type);
+    request->has_reply = true;
+    if (request->is_held || request->stage == STAGE_BODY)
         http_resume(request);
 }
 
@@ -114,7 +231,23 @@ void reply_text(struct request *request, int status, const char *text)
     reply_body(request, status, "text/plain; charset=utf-8", &body);
 }
 
-void error_body(struct buf *out, const char *code, const char *message, const char *request_id)
+void reply_empty(struct request *request, int status)
+{
+    reply_body(request, status, NULL, &(struct buf){0});
+}
+
+void reply_upgrade(struct request *request, const char *protocol,
+                   void (*on_open)(void *ctx, struct request *request, int fd, struct str extra),
+                   void *ctx)
+{
+    reply_header(request, "Upgrade", str_of(protocol));
+    request->on_upgrade = on_open;
+    request->upgrade_ctx = ctx;
+    reply_body(request, 101, NULL, &(struct buf){0});
+}
+
+void error_body(struct buf *out, const char *code, const char *message, struct str path,
+                const char *request_id)
 {
     struct json_out json = {.buf = out};
     json_begin_object(&json);
@@ -122,188 +255,78 @@ void error_body(struct buf *out, const char *code, const char *message, const ch
     json_begin_object(&json);
     json_key(&json, "code"), json_put_cstr(&json, code);
     json_key(&json, "message"), json_put_cstr(&json, message);
+    if (path.len > 0)
+        json_key(&json, "path"), json_put_str(&json, path);
     json_key(&json, "requestId"), json_put_cstr(&json, request_id);
     json_end_object(&json);
     json_end_object(&json);
     buf_put_char(out, '\n');
 }
 
-void reply_error(struct request *request, const struct err *err)
+void reply_error_at(struct request *request, const struct err *err, struct str path)
 {
     struct buf body = {0};
-    error_body(&body, err_wire_name(err->code), err->msg, request->id);
+    error_body(&body, err_wire_name(err->code), err->msg, path, request->id);
+    if (err->code == ERR_LIMIT || err->code == ERR_UNAVAILABLE) {
+        bool told = false;
+        for (size_t i = 0; i < request->reply_header_count; i++)
+            told |= str_eq(request->reply_headers[i].name, STR("Retry-After"));
+        if (!told)
+            reply_header(request, "Retry-After", STR("1"));
+    }
+    if (err->code == ERR_INTERNAL)
+        log_error("http.internal", LOG_STR("why", err->msg));
     reply_json(request, err_http_status(err->code), &body);
 }
 
-static bool is_request_id(struct str s)
+void reply_error(struct request *request, const struct err *err)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!alnum && c != '-' && c != '_' && c != '.')
-            return false;
-    }
-    return s.len > 0 && s.len <= REQUEST_ID_MAX;
+    reply_error_at(request, err, (struct str){0});
 }
 
-static void choose_id(struct request *request)
+/* The member that a schema's complaint begins with: "limits.memoryMb must be ...". */
+static struct str place_of(const char *message)
 {
-    struct str given = request_header(request, "X-Request-Id");
-    if (is_request_id(given))
-        (void)snprintf(request->id, sizeof request->id, "%.*s", STR_ARG(given));
-    else
-        id_new(request->id);
-    log_set_request_id(str_of(request->id));
+    struct str first = str_slice(str_of(message), 0, str_find_char(str_of(message), ' '));
+    bool is_name = first.len > 0 && !str_eq(first, STR("there")) && !str_eq(first, STR("the"));
+    return is_name ? first : (struct str){0};
 }
 
-static bool is_listed(const char *const *list, struct str value)
-{
-    for (; list != NULL && *list != NULL; list++)
-        if (str_eq_nocase(str_of(*list), value))
-            return true;
-    return false;
-}
-
-/* A page that resolves its own name to our address sends its own name in Host. */
-static bool check_host(struct request *request, const struct request_rules *rules)
+static bool check_body(struct request *request)
 {
     struct err err;
-    struct str host = request_header(request, "Host");
-    if (is_listed(rules->hosts, host))
+    const struct route *route = request->match.route;
+    if (route->schema == NULL || request->json != NULL)
         return true;
-    (void)err_set(&err, ERR_MISDIRECTED,
-                  "this server is not '%.*s'; use the address it printed at start, or name it with "
-                  "--name",
-                  STR_ARG(str_slice(host, 0, 100)));
-    reply_error(request, &err);
-    return false;
-}
-
-static bool check_origin(struct request *request, const struct request_rules *rules)
-{
-    struct err err;
-    size_t count = count_headers(request, "Origin");
-    struct str origin = request_header(request, "Origin");
-    if (count == 0 || (count == 1 && is_listed(rules->origins, origin)))
+    /* A body that may be left out altogether. */
+    if (request->body.len == 0 && json_get(route->schema, "required") == NULL &&
+        request_header(request, "Content-Type").len == 0)
         return true;
-    (void)err_set(&err, ERR_FORBIDDEN, "pages of '%.*s' may not use this server",
-                  STR_ARG(str_slice(origin, 0, 100)));
-    reply_error(request, &err);
-    return false;
-}
-
-static void refuse_token(struct request *request, const struct request_rules *rules)
-{
-    struct err err;
-    int64_t wait_s =
-        rules->guard == NULL ? 0 : guard_fail(rules->guard, request->peer, clock_now_ms());
-    if (wait_s > 0) {
-        (void)err_set(&err, ERR_LIMIT,
-                      "too many wrong tokens from this address; send the right one");
-        reply_header(request, "Retry-After",
-                     arena_printf(&request->arena, "%lld", (long long)wait_s));
-    } else {
-        (void)err_set(&err, ERR_UNAUTHORIZED,
-                      "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
-        reply_header(request, "WWW-Authenticate", STR("Bearer"));
-    }
-    reply_error(request, &err);
-}
-
-static bool check_token(struct request *request, const struct request_rules *rules)
-{
-    struct err err;
-    if (count_headers(request, "Authorization") > 1) {
-        (void)err_set(&err, ERR_INVALID, "Authorization comes twice");
+    if (request_json(request, &request->json, &err) < 0) {
         reply_error(request, &err);
         return false;
     }
-    struct str given = request_header(request, "Authorization");
-    struct str scheme = str_slice(given, 0, 7);
-    if (str_eq_nocase(scheme, STR("Bearer ")) &&
-        rules->check_token(rules->ctx, str_slice(given, 7, given.len)))
-        return true;
-    refuse_token(request, rules);
-    return false;
-}
-
-static bool check_route(struct request *request, const struct request_rules *rules)
-{
-    struct err err;
-    route_find(rules->routes, request->method, request->path, &request->match);
-    if (request->match.route != NULL)
-        return true;
-    if (request->match.path_known) {
-        reply_header(request, "Allow", str_of(request->match.allow));
-        if (str_eq(request->method, STR("OPTIONS"))) {
-            reply_body(request, 204, NULL, &(struct buf){0});
-            return false;
-        }
-        (void)err_set(&err, ERR_METHOD, "%.*s is not allowed on '%.*s'; allowed are %s",
-                      STR_ARG(request->method), STR_ARG(str_slice(request->path, 0, 100)),
-                      request->match.allow);
-    } else {
-        (void)err_set(&err, ERR_NOT_FOUND, "there is no '%.*s'",
-                      STR_ARG(str_slice(request->path, 0, 100)));
+    if (schema_check(route->schema, request->json, "", &err) < 0) {
+        reply_error_at(request, &err, place_of(err.msg));
+        return false;
     }
-    reply_error(request, &err);
-    return false;
-}
-
-static bool check_body_size(struct request *request)
-{
-    struct err err;
-    size_t max = request->match.route->body_max;
-    max = max == 0 ? ROUTE_BODY_MAX : max;
-    request->body = buf_with_limit(max);
-    struct str length = request_header(request, "Content-Length");
-    int64_t n;
-    if (length.len == 0 || str_to_i64(str_trim(length), 0, (int64_t)max, &n))
-        return true;
-    (void)err_set(&err, ERR_TOO_LARGE, "the body has %.*s bytes; at most %zu are taken",
-                  STR_ARG(str_slice(length, 0, 20)), max);
-    reply_error(request, &err);
-    return false;
-}
-
-static bool check_draining(struct request *request, const struct request_rules *rules)
-{
-    struct err err;
-    if (!rules->is_draining)
-        return true;
-    request->must_close = true;
-    (void)err_set(&err, ERR_UNAVAILABLE, "the server is stopping");
-    reply_header(request, "Retry-After", STR("1"));
-    reply_error(request, &err);
-    return false;
-}
-
-void request_begin(struct request *request, const struct request_rules *rules)
-{
-    choose_id(request);
-    size_t mark = str_find_char(request->target, '?');
-    request->path = str_slice(request->target, 0, mark);
-    request->query = str_slice(request->target, mark + 1, request->target.len);
-    /* Who may ask comes before what is there: a stranger learns nothing from the path. */
-    if (!check_host(request, rules) || !check_origin(request, rules))
-        return;
-    struct route_match match;
-    route_find(rules->routes, request->method, request->path, &match);
-    bool is_open = match.route != NULL && match.route->is_open;
-    if (!is_open && (!check_token(request, rules) || !check_draining(request, rules)))
-        return;
-    if (check_route(request, rules))
-        (void)check_body_size(request);
+    return true;
 }
 
 void request_dispatch(struct request *request, const struct request_rules *rules)
 {
+    if (!check_body(request))
+        return;
     request->match.route->handle(request, rules->ctx);
-    assert(request->has_reply || request->is_held);
+    assert(request->has_reply || request->is_held || request->sink != NULL);
 }
 
 void request_done(struct request *request)
 {
+    request->flow = flow_free(request->flow);
+    if (request->sink != NULL && request->stage != STAGE_WHOLE)
+        request->sink->on_abort(request->sink_ctx);
+    request->json = json_free(request->json);
     buf_done(&request->body);
     buf_done(&request->reply);
     arena_done(&request->arena);

@@ -28,6 +28,7 @@ struct server {
     bool has_socket; /* a file that is ours to remove */
     struct http *http;
     struct metrics *metrics;
+    struct route *routes;
     struct guard guard;
     struct signal_watch *stops[3];
     struct timer *deadline;
@@ -91,10 +92,13 @@ static void collect_names(struct server *server, const char *const *names)
     *vec_push(&server->origins) = NULL;
 }
 
-static bool check_token(void *ctx, struct str token)
+static bool check_token(void *ctx, struct str token, struct caller *ret_caller)
 {
     struct server *server = ctx;
-    return home_check_token(&server->home, token);
+    if (!home_check_token(&server->home, token))
+        return false;
+    *ret_caller = (struct caller){.token_id = "first", .tenant = "default", .scopes = ~0U};
+    return true;
 }
 
 static void stop(void *ctx)
@@ -157,9 +161,12 @@ static int start_http(struct server *server, const struct server_options *option
         return -1;
     server->has_socket = addr_is_unix(&server->addr);
     collect_names(server, options->names);
-    server->metrics = metrics_new(meta_routes);
+    static const struct route *const tables[] = {meta_routes, NULL};
+    if (routes_new(tables, &server->routes, err) < 0)
+        return -1;
+    server->metrics = metrics_new(server->routes);
     struct http_options http = {
-        .rules = {.routes = meta_routes,
+        .rules = {.routes = server->routes,
                   .ctx = server,
                   .hosts = (const char *const *)server->hosts.ptr,
                   .origins = (const char *const *)server->origins.ptr,
@@ -224,6 +231,7 @@ static void finish(struct server *server)
         server->http = http_free(server->http);
     if (server->http == NULL) {
         server->metrics = metrics_free(server->metrics);
+        server->routes = routes_free(server->routes);
         server->loop = loop_free(server->loop);
         VEC_EACH (host, &server->hosts)
             free(*host);

@@ -14,10 +14,18 @@ static size_t limit_of(const struct buf *buf)
     return buf->limit == 0 ? (size_t)BUF_LIMIT_DEFAULT : buf->limit;
 }
 
+/* Overwrites what stands behind the first `len` bytes. */
+static void wipe_after(struct buf *buf, size_t len)
+{
+    if (buf->wipes && buf->ptr != NULL)
+        explicit_bzero(buf->ptr + len, buf->cap - len);
+}
+
 void buf_done(struct buf *buf)
 {
+    wipe_after(buf, 0);
     free(buf->ptr);
-    *buf = (struct buf){.limit = buf->limit};
+    *buf = (struct buf){.limit = buf->limit, .wipes = buf->wipes};
 }
 
 const char *buf_cstr(const struct buf *buf)
@@ -27,6 +35,7 @@ const char *buf_cstr(const struct buf *buf)
 
 void buf_clear(struct buf *buf)
 {
+    wipe_after(buf, 0);
     buf->len = 0;
     if (buf->ptr != NULL)
         buf->ptr[0] = '\0';
@@ -35,8 +44,24 @@ void buf_clear(struct buf *buf)
 char *buf_take(struct buf *buf)
 {
     char *bytes = buf->ptr == NULL ? mem_dup_cstr("") : buf->ptr;
-    *buf = (struct buf){.limit = buf->limit};
+    *buf = (struct buf){.limit = buf->limit, .wipes = buf->wipes};
     return bytes;
+}
+
+static void grow(struct buf *buf, size_t cap)
+{
+    if (buf->wipes && buf->ptr != NULL) {
+        /* realloc would leave the old bytes in freed memory. */
+        char *fresh = mem_alloc(cap);
+        memcpy(fresh, buf->ptr, buf->len);
+        wipe_after(buf, 0);
+        free(buf->ptr);
+        buf->ptr = fresh;
+    } else {
+        buf->ptr = mem_resize(buf->ptr, cap);
+    }
+    buf->cap = cap;
+    buf->ptr[buf->len] = '\0';
 }
 
 int buf_reserve(struct buf *buf, size_t more, char **ret_space, struct err *err)
@@ -46,10 +71,7 @@ int buf_reserve(struct buf *buf, size_t more, char **ret_space, struct err *err)
         return err_set(err, ERR_TOO_LARGE, "more than %zu bytes", limit_of(buf));
     if (want + 1 > buf->cap) {
         size_t cap = MAX(buf->cap * 2, (size_t)CAP_MIN);
-        cap = MAX(cap, want + 1);
-        buf->ptr = mem_resize(buf->ptr, cap);
-        buf->cap = cap;
-        buf->ptr[buf->len] = '\0';
+        grow(buf, MAX(cap, want + 1));
     }
     *ret_space = buf->ptr + buf->len;
     return 0;
@@ -102,6 +124,7 @@ void buf_consume(struct buf *buf, size_t count)
         return;
     memmove(buf->ptr, buf->ptr + count, buf->len - count + 1);
     buf->len -= count;
+    wipe_after(buf, buf->len + 1);
 }
 
 void buf_put(struct buf *buf, struct str bytes)

@@ -18,6 +18,7 @@ struct buf {
     size_t len;
     size_t cap;
     size_t limit; /* 0 means BUF_LIMIT_DEFAULT */
+    bool wipes;   /* may hold a secret: bytes that are dropped, moved or freed are overwritten */
 };
 
 static inline struct buf buf_with_limit(size_t limit)

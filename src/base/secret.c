@@ -1,6 +1,7 @@
 #include "base/secret.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/err.h"
@@ -31,6 +32,20 @@ int secret_new(struct str value, struct secret **ret_secret, struct err *err)
     secret->len = value.len;
     if (value.len > 0)
         memcpy(secret->bytes, value.ptr, value.len);
+    *ret_secret = secret;
+    return 0;
+}
+
+int secret_take_env(const char *name, struct secret **ret_secret, struct err *err)
+{
+    char *value = getenv(name);
+    struct secret *secret = NULL;
+    if (value != NULL && value[0] != '\0') {
+        if (secret_new(str_of(value), &secret, err) < 0)
+            return err_wrap(err, "environment variable %s", name);
+        explicit_bzero(value, secret->len);
+    }
+    (void)unsetenv(name);
     *ret_secret = secret;
     return 0;
 }

@@ -12,6 +12,9 @@ enum { SECRET_MAX = 64 << 10 };
 
 /* Copies `value`. TOO_LARGE past SECRET_MAX. */
 int secret_new(struct str value, struct secret **ret_secret, struct err *err) MUST_USE;
+/* Takes the value of a variable out of the environment: it is wiped there, where /proc/PID/environ
+ * shows it, and removed. NULL, and no error, when it is not set or empty. */
+int secret_take_env(const char *name, struct secret **ret_secret, struct err *err) MUST_USE;
 struct secret *secret_free(struct secret *secret);
 DEFINE_FREEP(secret)
 #define AUTO_SECRET AUTO(secret_freep)

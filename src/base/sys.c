@@ -2,6 +2,8 @@
 
 #ifdef SG_FAULTS
 #include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "base/str.h"
 
@@ -36,6 +38,23 @@ int64_t sys_fail_at(int64_t nth)
     calls = 0;
     failing = nth;
     return made;
+}
+
+static const char *crash_at;
+static bool crash_is_set;
+
+void sys_crash_point(const char *name)
+{
+    if (!crash_is_set)
+        sys_crash_at(getenv("SG_CRASH_AT"));
+    if (crash_at != NULL && strcmp(crash_at, name) == 0)
+        (void)kill(getpid(), SIGKILL);
+}
+
+void sys_crash_at(const char *name)
+{
+    crash_is_set = true;
+    crash_at = name;
 }
 #endif
 

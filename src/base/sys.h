@@ -13,6 +13,12 @@ bool sys_fails_now(void);
 /* Counts from here on; 0 never fails. Gives the number of calls since the last start. */
 int64_t sys_fail_at(int64_t nth);
 #define SYS(call) (sys_fails_now() ? (__typeof__(call))-1 : (call))
+/* A place between two steps. The process kills itself there when SG_CRASH_AT holds this name. */
+#define CRASH_POINT(name) sys_crash_point(name)
+void sys_crash_point(const char *name);
+/* Overrides the environment; NULL: nowhere. */
+void sys_crash_at(const char *name);
 #else
 #define SYS(call) (call)
+#define CRASH_POINT(name) ((void)0)
 #endif

@@ -138,15 +138,6 @@ static void set_provider_defaults(struct config *config)
 
 /* Secrets. */
 
-/* The value leaves the environment for good: /proc/PID/environ shows the same memory. */
-static void wipe_variable(const char *name)
-{
-    char *value = getenv(name);
-    if (value != NULL)
-        explicit_bzero(value, strlen(value));
-    (void)unsetenv(name);
-}
-
 static int take_secret(struct config *config, struct str env, const struct secret **ret_secret,
                        struct err *err)
 {
@@ -158,10 +149,8 @@ static int take_secret(struct config *config, struct str env, const struct secre
     }
     struct config_secret *taken = arena_new(&config->arena, struct config_secret);
     taken->env = env;
-    const char *value = env_value(env.ptr);
-    if (value != NULL && secret_new(str_of(value), &taken->secret, err) < 0)
-        return err_wrap(err, "environment variable %s", env.ptr);
-    wipe_variable(env.ptr);
+    if (secret_take_env(env.ptr, &taken->secret, err) < 0)
+        return -1;
     taken->next = config->secrets;
     config->secrets = taken;
     *ret_secret = taken->secret;

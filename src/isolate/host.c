@@ -27,8 +27,8 @@ struct inspect host_inspect(struct isolate *isolate)
     return (struct inspect){
         .vm = isolate->vm,
         .arena = &isolate->arena,
-        .peek = isolate->engine->entries.peek,
-        .stop = isolate->engine->entries.stop,
+        .peek = isolate->engine->entries.at[ENTRY_PEEK],
+        .stop = isolate->engine->entries.at[ENTRY_STOP],
         .bytes_max = isolate->limits.line_bytes,
         .depth = 2,
     };
@@ -87,10 +87,10 @@ static vm_value op_elapsed(struct isolate *isolate, UNUSED const vm_value *args,
 static vm_value op_chunk(struct isolate *isolate, const vm_value *args, size_t count)
 {
     struct str name = text_at(isolate, args, count, 0);
-    for (size_t i = 0; i < isolate->engine->chunk_count; i++)
-        if (str_eq(name, str_of(isolate->engine->chunks[i].name)))
-            return vm_eval_bytecode(isolate->vm, buf_str(&isolate->engine->chunks[i].bytecode));
-    return vm_throw_error(isolate->vm, "Error", STR("no such piece of the bootstrap"));
+    struct str bytecode = bootstrap_part(name);
+    if (bytecode.len == 0)
+        return vm_throw_error(isolate->vm, "Error", STR("no such piece of the bootstrap"));
+    return vm_eval_bytecode(isolate->vm, bytecode);
 }
 
 static vm_value op_bridge(struct isolate *isolate, const vm_value *args, size_t count)

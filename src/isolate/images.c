@@ -21,7 +21,8 @@ static void abandon(struct vm *vm, void *arg)
 {
     struct isolate *isolate = arg;
     vm_value reason = vm_from_str(vm, STR(ABANDONED));
-    vm_drop(vm, vm_call(vm, isolate->engine->entries.abandon, vm_undefined(), &reason, 1));
+    vm_drop(vm,
+            vm_call(vm, isolate->engine->entries.at[ENTRY_ABANDON], vm_undefined(), &reason, 1));
     vm_drop(vm, reason);
 }
 
@@ -78,9 +79,9 @@ int isolate_pause(struct isolate *isolate, enum isolate_pack pack, struct buf *o
     if (check_rest(isolate, err) < 0)
         return -1;
     if (pack == ISOLATE_PACK_FAST)
-        return vm_save_bytes(isolate->vm, out, err);
+        return vm_save_bytes(isolate->vm, bootstrap_key(), out, err);
     AUTO_BUF struct buf plain = buf_with_limit(IMAGE_BYTES_MAX);
-    if (vm_save_bytes(isolate->vm, &plain, err) < 0)
+    if (vm_save_bytes(isolate->vm, bootstrap_key(), &plain, err) < 0)
         return -1;
     return compress(buf_str(&plain), out, err);
 }
@@ -127,7 +128,7 @@ int isolate_resume(struct isolate_engine *engine, struct str bytes,
             return err_wrap(err, "resume an isolate");
         bytes = buf_str(&plain);
     }
-    if (vm_image_decode(bytes, &image, err) < 0 ||
+    if (vm_image_decode(bytes, bootstrap_key(), &image, err) < 0 ||
         copy_of(engine, image, limits, ret_isolate, err) < 0)
         return err_wrap(err, "resume an isolate");
     return 0;

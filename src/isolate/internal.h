@@ -5,34 +5,28 @@
 #include "base/arena.h"
 #include "base/embed.h"
 #include "base/vec.h"
+#include "isolate/entries.h"
 #include "isolate/inspect.h"
 #include "isolate/isolate.h"
 #include "isolate/vm.h"
 
-extern const struct embed_file isolate_bootstrap[]; /* what isolates have from the start, in JS */
+/* What boot.c made of the bootstrap at build time. */
+extern const struct embed_file isolate_bootstrap[];
 
-enum { REJECTIONS_MAX = 64, CHUNKS_MAX = 16, SPARES_MAX = 4, BRIDGES_PENDING_MAX = 64 };
-
-struct chunk {
-    const char *name;
-    struct buf bytecode;
-};
-
-/* Functions of the bootstrap: values that are the same in every copy of the template. */
-struct entries {
-    vm_value tick, settle, abandon, set_bridges, set_env, peek, stop;
-};
+enum { REJECTIONS_MAX = 64, SPARES_MAX = 4, BRIDGES_PENDING_MAX = 64 };
 
 struct isolate_engine {
     struct vm_image *template;
     struct entries entries;
-    struct chunk chunks[CHUNKS_MAX];
-    size_t chunk_count;
     struct strip *strip;           /* TypeScript to JavaScript */
     struct vm *spares[SPARES_MAX]; /* instances that wait for their next isolate */
     size_t spare_count;
-    char version[48];
 };
+
+/* A part of the bootstrap, by name; empty when there is none. */
+struct str bootstrap_part(struct str name);
+/* Names the engine and the bootstrap: images with another key are refused. */
+const char *bootstrap_key(void);
 
 struct isolate {
     struct isolate_engine *engine;

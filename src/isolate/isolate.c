@@ -8,10 +8,6 @@
 #include "isolate/internal.h"
 #include "isolate/strip/strip.h"
 
-#define OWN_FILE                                                                                   \
-    "<sandglass>" /* of the bootstrap, so that its frames can be taken out of stacks               \
-                   */
-
 const char *isolate_status_name(enum isolate_status status)
 {
     static const char *const names[] = {
@@ -33,105 +29,71 @@ struct vm_limits host_vm_limits(const struct isolate_limits *limits)
 
 /* --- The template --- */
 
-struct boot {
+struct str bootstrap_part(struct str name)
+{
+    for (const struct embed_file *file = isolate_bootstrap; file->name != NULL; file++)
+        if (str_eq(name, str_of(file->name)))
+            return file->bytes;
+    return (struct str){0};
+}
+
+const char *bootstrap_key(void)
+{
+    static const char *key;
+    if (key == NULL)
+        key = bootstrap_part(STR("key")).ptr; /* a NUL stands behind each part */
+    return key;
+}
+
+struct naming {
     struct isolate_engine *engine;
     const char *const *bridges;
-    const char *failed; /* the piece that did not work */
-    struct buf core;    /* bytecode of what goes into the template */
+    struct buf json;
+    bool ok;
 };
 
-static bool learn_entries(struct vm *vm, vm_value object, struct entries *entries)
+static void set_bridges(struct vm *vm, void *arg)
 {
-    struct {
-        const char *name;
-        vm_value *to;
-    } rows[] = {
-        {"tick", &entries->tick},       {"settle", &entries->settle},
-        {"abandon", &entries->abandon}, {"setBridges", &entries->set_bridges},
-        {"setEnv", &entries->set_env},  {"peek", &entries->peek},
-        {"stop", &entries->stop},
-    };
-    for (size_t i = 0; i < countof(rows); i++) {
-        *rows[i].to = vm_get(vm, object, rows[i].name); /* held for good, by the image */
-        if (vm_kind_of(*rows[i].to) != VM_OBJECT)
-            return false;
-    }
-    return true;
-}
-
-static bool set_bridges(struct vm *vm, const struct boot *boot)
-{
-    AUTO_BUF struct buf json = {0};
-    buf_put_char(&json, '[');
-    for (size_t i = 0; boot->bridges != NULL && boot->bridges[i] != NULL; i++)
-        buf_printf(&json, "%s\"%s\"", i > 0 ? "," : "", boot->bridges[i]);
-    buf_put_char(&json, ']');
-    vm_value names = vm_parse_json(vm, buf_str(&json));
-    vm_value done = vm_call(vm, boot->engine->entries.set_bridges, vm_undefined(), &names, 1);
+    struct naming *naming = arg;
+    vm_value names = vm_parse_json(vm, buf_str(&naming->json));
+    vm_value set = naming->engine->entries.at[ENTRY_SET_BRIDGES];
+    vm_value done = vm_call(vm, set, vm_undefined(), &names, 1);
     vm_drop(vm, names);
-    return vm_kind_of(done) != VM_EXCEPTION;
+    naming->ok = vm_kind_of(done) != VM_EXCEPTION;
 }
 
-/* Compiling leaves litter in the heap, so it is done before the template begins. */
-static void compile_pieces(struct vm *vm, void *arg)
+static int name_bridges(struct vm *vm, struct naming *naming, struct err *err)
 {
-    struct boot *boot = arg;
-    struct isolate_engine *engine = boot->engine;
-    (void)snprintf(engine->version, sizeof engine->version, "quickjs-ng %s", vm_engine_version(vm));
-    for (const struct embed_file *file = isolate_bootstrap; file->name != NULL; file++) {
-        struct buf *out = &boot->core;
-        if (strcmp(file->name, "core") != 0) {
-            assert(engine->chunk_count < CHUNKS_MAX);
-            struct chunk *chunk = &engine->chunks[engine->chunk_count++];
-            chunk->name = file->name;
-            out = &chunk->bytecode;
-        }
-        boot->failed = file->name;
-        if (!vm_compile(vm, file->bytes, OWN_FILE, out))
-            return;
-    }
-    boot->failed = NULL;
+    AUTO_ARENA struct arena arena = {0};
+    buf_put_char(&naming->json, '[');
+    for (size_t i = 0; naming->bridges != NULL && naming->bridges[i] != NULL; i++)
+        buf_printf(&naming->json, "%s\"%s\"", i > 0 ? "," : "", naming->bridges[i]);
+    buf_put_char(&naming->json, ']');
+    vm_set_arena(vm, &arena);
+    enum rt_trap trap = vm_try(vm, 0, 0, set_bridges, naming);
+    vm_set_arena(vm, NULL);
+    if (trap != RT_OK || !naming->ok)
+        return err_set(err, ERR_INTERNAL, "name the bridges: %s", rt_trap_text(trap));
+    return 0;
 }
 
-static void boot_template(struct vm *vm, void *arg)
+/* The image that was made with the program, with the names of the bridges put in. */
+static int make_template(struct isolate_engine *engine, struct vm *vm, const char *const *bridges,
+                         struct err *err)
 {
-    struct boot *boot = arg;
-    boot->failed = "core";
-    vm_value make = vm_eval_bytecode(vm, buf_str(&boot->core)), host = vm_host_function(vm);
-    if (vm_kind_of(make) == VM_EXCEPTION)
-        return;
-    vm_value entries = vm_call(vm, make, vm_undefined(), &host, 1);
-    if (vm_kind_of(entries) != VM_OBJECT || !learn_entries(vm, entries, &boot->engine->entries) ||
-        !set_bridges(vm, boot))
-        return;
-    vm_drop(vm, make);
-    vm_drop(vm, host);
-    vm_drop(vm, entries);
-    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
-    struct vm_limits vm_limits = host_vm_limits(&limits);
-    vm_apply_limits(vm, &vm_limits);
-    boot->failed = NULL;
-}
-
-static int boot_step(struct vm *vm, void (*step)(struct vm *, void *), struct boot *boot,
-                     struct err *err)
-{
-    enum rt_trap trap = vm_try(vm, 0, 0, step, boot);
-    if (trap == RT_OK && boot->failed == NULL)
-        return 0;
-    return err_set(err, ERR_INTERNAL, "evaluate the bootstrap '%s': %s",
-                   boot->failed != NULL ? boot->failed : "", rt_trap_text(trap));
-}
-
-static int make_template(struct vm *vm, struct boot *boot, struct err *err)
-{
-    AUTO_VM_IMAGE struct vm_image *empty = NULL;
-    const struct vm_limits limits = {.memory_bytes = VM_MEMORY_MAX, .stack_bytes = VM_STACK_MAX};
-    if (vm_boot(vm, err) < 0 || vm_save(vm, &empty, err) < 0 ||
-        boot_step(vm, compile_pieces, boot, err) < 0 || vm_load(vm, empty, &limits, err) < 0 ||
-        boot_step(vm, boot_template, boot, err) < 0)
-        return -1;
-    return vm_save(vm, &boot->engine->template, err);
+    AUTO_VM_IMAGE struct vm_image *base = NULL;
+    struct naming naming = {.engine = engine, .bridges = bridges};
+    struct isolate_limits usual = ISOLATE_LIMITS_DEFAULT;
+    struct vm_limits limits = host_vm_limits(&usual);
+    struct str entries = bootstrap_part(STR("entries"));
+    assert(entries.len == sizeof engine->entries);
+    memcpy(&engine->entries, entries.ptr, entries.len);
+    if (vm_image_decode(bootstrap_part(STR("template")), vm_engine_key(), &base, err) < 0 ||
+        vm_load(vm, base, &limits, err) < 0)
+        return err_wrap(err, "load the bootstrap");
+    int named = name_bridges(vm, &naming, err);
+    buf_done(&naming.json);
+    return named < 0 ? -1 : vm_save(vm, &engine->template, err);
 }
 
 int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_engine,
@@ -140,15 +102,7 @@ int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_e
     AUTO_ENGINE struct isolate_engine *engine = mem_alloc(sizeof *engine);
     engine->strip = strip_new((struct strip_limits){0});
     AUTO_VM struct vm *vm = NULL;
-    AUTO_ARENA struct arena arena = {0};
-    if (vm_new(&vm, err) < 0)
-        return -1;
-    vm_set_arena(vm, &arena);
-    struct boot boot = {.engine = engine, .bridges = bridges};
-    int made = make_template(vm, &boot, err);
-    buf_done(&boot.core);
-    vm_set_arena(vm, NULL);
-    if (made < 0)
+    if (vm_new(&vm, err) < 0 || make_template(engine, vm, bridges, err) < 0)
         return -1;
     engine->spares[engine->spare_count++] = vm;
     vm = NULL;
@@ -163,17 +117,15 @@ struct isolate_engine *isolate_engine_free(struct isolate_engine *engine)
         return NULL;
     for (size_t i = 0; i < engine->spare_count; i++)
         (void)vm_free(engine->spares[i]);
-    for (size_t i = 0; i < engine->chunk_count; i++)
-        buf_done(&engine->chunks[i].bytecode);
     (void)vm_image_free(engine->template);
     (void)strip_free(engine->strip);
     free(engine);
     return NULL;
 }
 
-const char *isolate_engine_version(const struct isolate_engine *engine)
+const char *isolate_engine_version(UNUSED const struct isolate_engine *engine)
 {
-    return engine->version;
+    return bootstrap_part(STR("version")).ptr;
 }
 
 int engine_take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err *err)

@@ -231,7 +231,8 @@ static void give_answers(struct run *run)
                             vm_from_str(vm, answer->json)};
         isolate->answers = answer->next;
         free(answer);
-        vm_value done = vm_call(vm, isolate->engine->entries.settle, vm_undefined(), args, 3);
+        vm_value done =
+            vm_call(vm, isolate->engine->entries.at[ENTRY_SETTLE], vm_undefined(), args, 3);
         vm_drop(vm, args[2]);
         if (vm_kind_of(done) == VM_EXCEPTION)
             fail_with(run, vm_take_exception(vm));
@@ -257,7 +258,7 @@ static bool step(struct run *run)
 {
     struct isolate *isolate = run->isolate;
     struct vm *vm = isolate->vm;
-    vm_value next = vm_call(vm, isolate->engine->entries.tick, vm_undefined(), NULL, 0);
+    vm_value next = vm_call(vm, isolate->engine->entries.at[ENTRY_TICK], vm_undefined(), NULL, 0);
     if (vm_kind_of(next) == VM_EXCEPTION) {
         fail_with(run, vm_take_exception(vm));
         return false;
@@ -377,7 +378,8 @@ static void work(struct vm *vm, void *arg)
     vm_apply_limits(vm, &limits);
     if (isolate->call->env_json.len > 0) {
         vm_value json = vm_from_str(vm, isolate->call->env_json);
-        vm_drop(vm, vm_call(vm, isolate->engine->entries.set_env, vm_undefined(), &json, 1));
+        vm_drop(vm,
+                vm_call(vm, isolate->engine->entries.at[ENTRY_SET_ENV], vm_undefined(), &json, 1));
         vm_drop(vm, json);
     }
     vm_value value = evaluate(run);

@@ -83,7 +83,12 @@ struct vm_limits {
     uint32_t stack_bytes;  /* at most VM_STACK_MAX */
 };
 
-enum { VM_STACK_MAX = 512 << 10, VM_MEMORY_MIN = 2 << 20, VM_MEMORY_MAX = 1 << 30 };
+enum {
+    VM_STACK_MAX = 512 << 10,
+    VM_MEMORY_MIN = 2 << 20,
+    VM_MEMORY_MAX = 1 << 30,
+    VM_KEY_LEN = 64
+};
 
 /* An instance that has run nothing: vm_boot or vm_load come next. */
 int vm_new(struct vm **ret_vm, struct err *err) MUST_USE;
@@ -106,7 +111,7 @@ enum rt_trap vm_try(struct vm *vm, int64_t soft_ns, int64_t hard_ns,
 bool vm_is_expired(struct vm *vm);
 /* Bytes of the linear memory now. */
 uint64_t vm_memory_size(const struct vm *vm);
-/* The 64 hex digits that name this engine: images of another one are refused. */
+/* The VM_KEY_LEN hex digits that name this engine. */
 const char *vm_engine_key(void);
 const char *vm_engine_version(struct vm *vm); /* under vm_try */
 
@@ -122,10 +127,11 @@ struct vm_image *vm_image_free(struct vm_image *image);
 DEFINE_FREEP(vm_image)
 #define AUTO_VM_IMAGE AUTO(vm_image_freep)
 uint64_t vm_image_bytes(const struct vm_image *image);
-/* The same as plain bytes, appended to `out`. */
-int vm_save_bytes(struct vm *vm, struct buf *out, struct err *err) MUST_USE;
-/* Checks every length; the image borrows from `bytes`. */
-int vm_image_decode(struct str bytes, struct vm_image **ret_image, struct err *err) MUST_USE;
+/* The same as plain bytes, appended to `out`. `key` are VM_KEY_LEN hex digits. */
+int vm_save_bytes(struct vm *vm, const char *key, struct buf *out, struct err *err) MUST_USE;
+/* Refuses bytes with another key and checks every length; the image borrows from `bytes`. */
+int vm_image_decode(struct str bytes, const char *key, struct vm_image **ret_image,
+                    struct err *err) MUST_USE;
 
 /* --- Values; all under vm_try --- */
 

@@ -202,10 +202,10 @@ static void put32(struct buf *out, uint32_t n)
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-static size_t put_head(const struct vm_image *image, struct buf *out)
+static size_t put_head(const struct vm_image *image, const char *key, struct buf *out)
 {
     put32(out, IMAGE_MAGIC);
-    buf_put(out, str_n(ENGINE_KEY, 64));
+    buf_put(out, str_n(key, VM_KEY_LEN));
     put32(out, image->pages);
     put32(out, image->stack_pointer);
     put32(out, image->context);
@@ -226,13 +226,13 @@ static int put_extent(const struct extent *extent, struct buf *out, struct err *
     return buf_append(out, str_n((const char *)extent->bytes, extent->to - extent->from), err);
 }
 
-int vm_save_bytes(struct vm *vm, struct buf *out, struct err *err)
+int vm_save_bytes(struct vm *vm, const char *key, struct buf *out, struct err *err)
 {
     if (vm->trap != RT_OK)
         return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(vm->trap));
     struct vm_image head = {0};
     fill_head(vm, &head);
-    size_t count_at = put_head(&head, out);
+    size_t count_at = put_head(&head, key, out);
     struct extent found;
     uint32_t count = 0;
     for (uint32_t at = vm->frame.stack_top; next_extent(vm, at, &found); at = found.to) {
@@ -277,16 +277,16 @@ static bool take_head(struct str *rest, struct vm_image *image)
            take(rest, &image->lexical, 8) && take(rest, image->classes, sizeof image->classes);
 }
 
-int vm_image_decode(struct str bytes, struct vm_image **ret_image, struct err *err)
+int vm_image_decode(struct str bytes, const char *key, struct vm_image **ret_image, struct err *err)
 {
     uint32_t magic = 0;
-    char key[64];
+    char found[VM_KEY_LEN];
     struct str rest = bytes;
-    if (!take(&rest, &magic, 4) || magic != IMAGE_MAGIC || !take(&rest, key, sizeof key))
+    if (!take(&rest, &magic, 4) || magic != IMAGE_MAGIC || !take(&rest, found, sizeof found))
         return err_set(err, ERR_INVALID, "these bytes are not an image of an isolate");
-    if (memcmp(key, ENGINE_KEY, sizeof key) != 0)
+    if (memcmp(found, key, sizeof found) != 0)
         return err_set(err, ERR_INVALID,
-                       "the image was made by another build of the engine: run the code anew");
+                       "the image was made by another build of sandglass: run the code anew");
 
     AUTO_VM_IMAGE struct vm_image *image = mem_alloc(sizeof *image);
     image->is_borrowed = true;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -373,7 +374,7 @@ bool cgroup_kill(struct cgroup_host *host, const struct cgroup *cgroup)
 static int wait_frozen(struct cgroup_host *host, const struct cgroup *cgroup, bool frozen,
                        struct err *err)
 {
-    enum { TRIES = 2000, PAUSE_US = 250 };
+    enum { SPINS = 50, TRIES = 2000, PAUSE_US = 250 };
     char path[CGROUP_NAME_SIZE + 32];
     (void)snprintf(path, sizeof path, "%s/cgroup.events", cgroup->name);
     for (int i = 0; i < TRIES; i++) {
@@ -383,7 +384,10 @@ static int wait_frozen(struct cgroup_host *host, const struct cgroup *cgroup, bo
         struct str want = frozen ? STR("frozen 1") : STR("frozen 0");
         if (str_find(buf_str(&text), want) < text.len)
             return 0;
-        (void)usleep(PAUSE_US);
+        if (i < SPINS)
+            (void)sched_yield(); /* processes that sleep are there in microseconds */
+        else
+            (void)usleep(PAUSE_US);
     }
     return err_set(err, ERR_TIMEOUT, "the kernel did not freeze the group");
 }

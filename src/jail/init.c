@@ -82,22 +82,20 @@ static void on_start(uint32_t id, struct wire_in *in)
     fd_close(&started.master_fd);
 }
 
+static int send_signal(uint32_t id, int sig)
+{
+    if (id == 0)
+        return kill(-1, sig) < 0 ? errno : 0;
+    VEC_EACH (command, &self.running)
+        if (command->id == id)
+            return kill(-command->pid, sig) < 0 ? errno : 0;
+    return ESRCH;
+}
+
 static void on_signal(uint32_t id, struct wire_in *in)
 {
-    uint32_t number = wire_get_u32(in);
-    bool all = (number & INIT_SIGNAL_ALL) != 0;
-    int sig = (int)(number & ~INIT_SIGNAL_ALL), code = ESRCH;
-    if (!wire_ended(in) || sig < 0 || sig > 64) {
-        say_done(id, EINVAL);
-        return;
-    }
-    if (all)
-        code = kill(-1, sig) < 0 ? errno : 0;
-    else
-        VEC_EACH (command, &self.running)
-            if (command->id == id)
-                code = kill(-command->pid, sig) < 0 ? errno : 0;
-    say_done(id, code);
+    uint32_t command = wire_get_u32(in), sig = wire_get_u32(in);
+    say_done(id, !wire_ended(in) || sig > 64 ? EINVAL : send_signal(command, (int)sig));
 }
 
 static void on_ping(uint32_t id, struct wire_in *in)

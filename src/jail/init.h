@@ -12,7 +12,7 @@
 enum init_message {
     /* to init */
     INIT_START = 1, /* flags, rows, cols, cwd, argv, env; three descriptors unless a terminal */
-    INIT_SIGNAL,    /* number: to the command's process group; with INIT_SIGNAL_ALL to every */
+    INIT_SIGNAL,    /* command, number: to its process group; command 0: to every process */
     INIT_PING,
     INIT_FILES = 64,
     /* from init */
@@ -25,7 +25,6 @@ enum init_message {
 };
 
 enum { INIT_FLAG_TTY = 1 };
-enum { INIT_SIGNAL_ALL = 1u << 31 };
 
 /* Why a command did not start; each gets its own words. */
 enum init_stage {

@@ -1,277 +1,38 @@
 #include "jail/jail.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/defended.h"
-#include "base/err.h"
 #include "base/fd.h"
-#include "base/vec.h"
+#include "jail/client.h"
 #include "jail/init.h"
-#include "jail/init_program.h"
 #include "jail/kernel.h"
-#include "jail/setup.h"
-#include "jail/warden.h"
 
-struct warden_link {
-    int fd;
-    pid_t pid;
-    uint32_t next_request;
-    struct jail_host host;
-    struct buf out;
-    char in[WIRE_MAX];
-};
-
-struct jail {
-    struct warden_link *warden;
-    uint32_t number;
-    int pidfd, control_fd;
-    int sockets[JAIL_SOCKETS]; /* -1: none, or taken */
-    uint32_t next_id;
-    bool ended;
-    struct buf out;
-    VEC(struct jail_exit) exits; /* came while we waited for something else */
-};
-
-static int load_warden(struct err *err)
+struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[WIRE_FDS_MAX])
 {
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    AUTO_CLOSE int fd = (int)SYS(syscall(SYS_memfd_create, "warden", flags | MFD_EXEC));
-    if (fd < 0 && errno == EINVAL)
-        fd = (int)SYS(syscall(SYS_memfd_create, "warden", flags));
-    if (fd < 0)
-        return err_sys(err, errno, "memfd_create");
-    if (fd_write_all(fd, warden_program[0].bytes, err) < 0)
-        return -1;
-    if (SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)) < 0)
-        return err_sys(err, errno, "seal the warden");
-    return fd_take(&fd);
-}
-
-/* In the child: safe calls only, since the caller may have threads. */
-static void NORETURN run_warden(int program, int socket)
-{
-    char name[] = "sandglass-warden";
-    char *argv[] = {name, NULL}, *env[] = {NULL};
-    int kept = fcntl(socket, F_DUPFD, 10), exe = fcntl(program, F_DUPFD_CLOEXEC, 10);
-    if (kept >= 0 && exe >= 0 && dup2(kept, SETUP_CONTROL_FD) >= 0 &&
-        dup3(exe, SETUP_CONTROL_FD + 1, O_CLOEXEC) >= 0 &&
-        (!DEFENDED(CLOSE_RANGE) || k_close_range(SETUP_CONTROL_FD + 2, ~0u, 0) == 0))
-        (void)syscall(SYS_execveat, SETUP_CONTROL_FD + 1, "", argv, env, AT_EMPTY_PATH);
-    _exit(127);
-}
-
-static int fork_warden(struct warden_link *warden, struct err *err)
-{
-    AUTO_CLOSE int program = load_warden(err);
-    int pair[2];
-    if (program < 0)
-        return -1;
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
-        return err_sys(err, errno, "socketpair");
-    warden->fd = pair[0];
-    AUTO_CLOSE int inner = pair[1];
-    warden->pid = SYS(vfork());
-    if (warden->pid == 0)
-        run_warden(program, inner);
-    if (warden->pid < 0)
-        return err_sys(err, errno, "fork");
-    return 0;
-}
-
-/* Takes the answer to `request`. Only one question is under way at a time. */
-static int take_answer(struct warden_link *warden, uint32_t request, uint32_t wanted,
-                       struct wire_in *ret_in, int fds[WIRE_FDS_MAX], struct err *err)
-{
-    struct wire_head head;
-    for (;;) {
-        ssize_t len = wire_recv(warden->fd, warden->in, fds, true, err);
-        if (len < 0)
-            return -1;
-        if (len == 0)
-            return err_set(err, ERR_UNAVAILABLE, "the warden is gone");
-        *ret_in = wire_open(str_n(warden->in, (size_t)len), &head);
-        if (head.id == request)
-            break;
-        wire_close_fds(fds);
-    }
-    if (head.type == wanted)
-        return 0;
-    wire_close_fds(fds);
-    if (head.type != WARDEN_FAILED)
-        return err_set(err, ERR_INTERNAL, "the warden answered %u", head.type);
-    wire_get_err(ret_in, err);
-    return -1;
-}
-
-static void copy_reason(char out[96], const char *reason)
-{
-    (void)snprintf(out, 96, "%s", reason == NULL ? "" : reason);
-}
-
-static int greet(struct warden_link *warden, struct err *err)
-{
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    if (take_answer(warden, 0, WARDEN_READY, &in, fds, err) < 0)
-        return -1;
-    wire_close_fds(fds);
-    warden->host.privileged = wire_get_u32(&in) != 0;
-    warden->host.landlock = (int)wire_get_u32(&in);
-    copy_reason(warden->host.no_memory, wire_get_cstr(&in));
-    copy_reason(warden->host.no_pids, wire_get_cstr(&in));
-    copy_reason(warden->host.no_cpu, wire_get_cstr(&in));
-    copy_reason(warden->host.no_freeze, wire_get_cstr(&in));
-    return wire_ended(&in) ? 0 : err_set(err, ERR_INTERNAL, "the warden greets strangely");
-}
-
-int warden_start(struct warden_link **ret_warden, struct err *err)
-{
-    AUTO_WARDEN struct warden_link *warden = mem_alloc(sizeof *warden);
-    warden->fd = -1;
-    warden->out = buf_with_limit(WIRE_MAX);
-    if (fork_warden(warden, err) < 0 || greet(warden, err) < 0)
-        return err_wrap(err, "start the warden");
-    *ret_warden = warden;
-    warden = NULL;
-    return 0;
-}
-
-struct warden_link *warden_free(struct warden_link *warden)
-{
-    if (warden == NULL)
-        return NULL;
-    fd_close(&warden->fd);
-    if (warden->pid > 0)
-        while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    buf_done(&warden->out);
-    free(warden);
-    return NULL;
-}
-
-const struct jail_host *warden_host(const struct warden_link *warden)
-{
-    return &warden->host;
-}
-
-pid_t warden_pid(const struct warden_link *warden)
-{
-    return warden->pid;
-}
-
-static uint32_t begin_request(struct warden_link *warden, uint32_t type)
-{
-    uint32_t request = ++warden->next_request;
-    if (request == 0)
-        request = ++warden->next_request;
-    wire_begin(&warden->out, type, request);
-    return request;
-}
-
-static int ask(struct warden_link *warden, uint32_t request, uint32_t wanted,
-               struct wire_in *ret_in, int fds[WIRE_FDS_MAX], struct err *err)
-{
-    if (wire_send(warden->fd, buf_str(&warden->out), NULL, 0, err) < 0)
-        return err_wrap(err, "ask the warden");
-    return take_answer(warden, request, wanted, ret_in, fds, err);
-}
-
-static int check_plan(const struct jail_plan *plan, struct jail_plan *ret_filled, struct err *err)
-{
-    *ret_filled = *plan;
-    jail_plan_fill(ret_filled);
-    return jail_plan_check(ret_filled, err);
-}
-
-int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                struct err *err)
-{
-    struct jail_plan filled;
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    if (check_plan(plan, &filled, err) < 0)
-        return -1;
-    uint32_t request = begin_request(warden, WARDEN_POOL);
-    wire_put_u32(&warden->out, (uint32_t)count);
-    plan_put(&warden->out, &filled);
-    return ask(warden, request, WARDEN_DONE, &in, fds, err);
-}
-
-int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct jail **ret_jail,
-              struct err *err)
-{
-    struct jail_plan filled;
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    if (check_plan(plan, &filled, err) < 0)
-        return -1;
-    uint32_t request = begin_request(warden, WARDEN_MAKE);
-    plan_put(&warden->out, &filled);
-    if (ask(warden, request, WARDEN_MADE, &in, fds, err) < 0)
-        return -1;
     struct jail *jail = mem_alloc(sizeof *jail);
-    *jail = (struct jail){.warden = warden,
-                          .number = wire_get_u32(&in),
-                          .pidfd = fds[0],
-                          .control_fd = fds[1],
-                          .out = buf_with_limit(WIRE_MAX)};
+    *jail =
+        (struct jail){.warden = warden, .number = number, .pidfd = fds[0], .control_fd = fds[1]};
     memcpy(jail->sockets, fds + 2, sizeof jail->sockets);
-    assert(jail->pidfd >= 0 && jail->control_fd >= 0);
-    *ret_jail = jail;
-    return 0;
+    return jail;
 }
 
-static int get_stats(struct jail *jail, uint32_t type, struct jail_stats *ret_stats,
-                     struct err *err)
+static void asked_done(struct asked *asked)
 {
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    uint32_t request = begin_request(jail->warden, type);
-    wire_put_u32(&jail->warden->out, jail->number);
-    if (ask(jail->warden, request, WARDEN_STATS, &in, fds, err) < 0)
-        return -1;
-    struct jail_stats stats = {0};
-    stats.oom_kills = wire_get_i64(&in);
-    stats.memory_peak = wire_get_i64(&in);
-    stats.memory_now = wire_get_i64(&in);
-    stats.pids_refused = wire_get_i64(&in);
-    if (!wire_ended(&in))
-        return err_set(err, ERR_INTERNAL, "the warden's figures cannot be read");
-    *ret_stats = stats;
-    return 0;
+    free(asked->program);
+    free(asked->cwd);
 }
 
-int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
+static void kept_done(struct kept_packet *packet)
 {
-    return get_stats(jail, WARDEN_STAT, ret_stats, err);
-}
-
-int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
-{
-    struct jail_stats unused;
-    if (jail->ended)
-        return err_set(err, ERR_GONE, "the jail has ended");
-    jail->ended = true;
-    return get_stats(jail, WARDEN_END, ret_stats == NULL ? &unused : ret_stats, err);
-}
-
-int jail_freeze(struct jail *jail, bool frozen, struct err *err)
-{
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    uint32_t request = begin_request(jail->warden, WARDEN_FREEZE);
-    wire_put_u32(&jail->warden->out, jail->number);
-    wire_put_u32(&jail->warden->out, frozen);
-    return ask(jail->warden, request, WARDEN_DONE, &in, fds, err);
+    wire_close_fds(packet->fds);
+    free(packet->bytes);
 }
 
 struct jail *jail_free(struct jail *jail)
@@ -286,8 +47,13 @@ struct jail *jail_free(struct jail *jail)
     fd_close(&jail->control_fd);
     for (int i = 0; i < JAIL_SOCKETS; i++)
         fd_close(&jail->sockets[i]);
-    buf_done(&jail->out);
-    vec_done(&jail->exits);
+    VEC_EACH (asked, &jail->asked)
+        asked_done(asked);
+    VEC_EACH (packet, &jail->kept)
+        kept_done(packet);
+    vec_done(&jail->asked);
+    vec_done(&jail->kept);
+    outbox_done(&jail->outbox);
     free(jail);
     return NULL;
 }
@@ -307,18 +73,63 @@ int jail_take_socket(struct jail *jail, enum jail_socket which)
     return fd_take(&jail->sockets[which]);
 }
 
-int jail_listen(struct jail *jail, uint16_t port, struct err *err)
+bool jail_wants_write(const struct jail *jail)
 {
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    uint32_t request = begin_request(jail->warden, WARDEN_LISTEN);
-    wire_put_u32(&jail->warden->out, jail->number);
-    wire_put_u32(&jail->warden->out, port);
-    if (ask(jail->warden, request, WARDEN_DONE, &in, fds, err) < 0)
-        return -1;
-    AUTO_CLOSE int fd = fd_take(&fds[0]);
-    wire_close_fds(fds);
-    return fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : fd_take(&fd);
+    return !jail->is_gone && !outbox_is_empty(&jail->outbox);
+}
+
+static struct asked *find_asked(const struct jail *jail, uint32_t id)
+{
+    VEC_EACH (asked, &jail->asked)
+        if (asked->id == id)
+            return asked;
+    return NULL;
+}
+
+static void forget(struct jail *jail, struct asked *asked)
+{
+    asked_done(asked);
+    vec_remove(&jail->asked, (size_t)(asked - jail->asked.ptr));
+}
+
+/* --- questions --- */
+
+/* Ids count from 1, and around; one that is under way is not given twice. */
+static uint32_t new_id(struct jail *jail)
+{
+    do {
+        jail->last_id++;
+    } while (jail->last_id == 0 || find_asked(jail, jail->last_id) != NULL);
+    return jail->last_id;
+}
+
+struct asked *jail_begin(struct jail *jail, enum asked_kind kind, uint32_t type, struct err *err)
+{
+    if (jail->is_gone) {
+        *err = jail->why_gone;
+        return NULL;
+    }
+    if (jail->asked.len >= JAIL_ASKED_MAX) {
+        (void)err_set(err, ERR_BUSY, "%d operations are under way in this jail", JAIL_ASKED_MAX);
+        return NULL;
+    }
+    uint32_t id = new_id(jail);
+    struct asked *asked = vec_push(&jail->asked);
+    *asked = (struct asked){.id = id, .kind = kind};
+    wire_begin(&jail->warden->out, type, id);
+    return asked;
+}
+
+int jail_send(struct jail *jail, const int *fds, size_t fd_count, uint32_t *ret_id, struct err *err)
+{
+    struct asked *asked = vec_last(&jail->asked);
+    struct str packet = buf_str(&jail->warden->out);
+    if (outbox_send(&jail->outbox, jail->control_fd, packet, fds, fd_count, err) < 0) {
+        forget(jail, asked);
+        return err_wrap(err, "ask init");
+    }
+    *ret_id = asked->id;
+    return 0;
 }
 
 static void put_words(struct buf *out, const char *const *words)
@@ -331,164 +142,360 @@ static void put_words(struct buf *out, const char *const *words)
         wire_put_cstr(out, words[i]);
 }
 
-static int read_exit(struct jail *jail, uint32_t id, struct wire_in *in, struct err *err)
+int jail_ask_start(struct jail *jail, const struct jail_command *command, const int fds[3],
+                   uint32_t *ret_id, struct err *err)
 {
-    struct jail_exit exit = {.id = id};
-    exit.code = (int)wire_get_u32(in);
-    exit.signal = (int)wire_get_u32(in);
-    exit.user_us = wire_get_i64(in);
-    exit.system_us = wire_get_i64(in);
-    exit.peak_kib = wire_get_i64(in);
-    exit.wall_ns = wire_get_i64(in);
-    if (!wire_ended(in))
-        return err_set(err, ERR_INTERNAL, "init's report cannot be read");
-    *vec_push(&jail->exits) = exit;
-    return 0;
-}
-
-/* One packet from init. Exits are kept for jail_wait. */
-static int take_news(struct jail *jail, struct wire_head *ret_head, struct wire_in *ret_in,
-                     int fds[WIRE_FDS_MAX], struct err *err)
-{
-    ssize_t len = wire_recv(jail->control_fd, jail->warden->in, fds, true, err);
-    if (len < 0)
+    struct buf *out = &jail->warden->out;
+    const char *cwd = command->cwd == NULL ? "/workspace" : command->cwd;
+    if (jail_command_check(command, err) < 0)
         return -1;
-    if (len == 0)
-        return err_set(err, ERR_GONE, "the jail is gone");
-    *ret_in = wire_open(str_n(jail->warden->in, (size_t)len), ret_head);
-    if (ret_head->type != INIT_EXITED)
-        return 0;
-    wire_close_fds(fds);
-    return read_exit(jail, ret_head->id, ret_in, err);
+    struct asked *asked = jail_begin(jail, ASKED_COMMAND, INIT_START, err);
+    if (asked == NULL)
+        return -1;
+    asked->tty = command->tty;
+    asked->program = mem_dup_cstr(command->argv[0]);
+    asked->cwd = mem_dup_cstr(cwd);
+    wire_put_u32(out, command->tty ? INIT_FLAG_TTY : 0);
+    wire_put_u32(out, command->rows);
+    wire_put_u32(out, command->cols);
+    wire_put_cstr(out, cwd);
+    put_words(out, command->argv);
+    put_words(out, command->env);
+    return jail_send(jail, fds, command->tty ? 0 : 3, ret_id, err);
 }
 
-static int take_reply(struct jail *jail, uint32_t id, struct wire_head *ret_head,
-                      struct wire_in *ret_in, int fds[WIRE_FDS_MAX], struct err *err)
+int jail_ask_signal(struct jail *jail, uint32_t id, int sig, uint32_t *ret_id, struct err *err)
 {
-    for (;;) {
-        if (take_news(jail, ret_head, ret_in, fds, err) < 0)
-            return -1;
-        if (ret_head->type != INIT_EXITED && ret_head->id == id)
-            return 0;
-        wire_close_fds(fds);
-    }
+    if (sig < 0 || sig > 64)
+        return err_set(err, ERR_INVALID, "%d is no signal", sig);
+    if (jail_begin(jail, ASKED_SIGNAL, INIT_SIGNAL, err) == NULL)
+        return -1;
+    wire_put_u32(&jail->warden->out, id);
+    wire_put_u32(&jail->warden->out, (uint32_t)sig);
+    return jail_send(jail, NULL, 0, ret_id, err);
 }
+
+int jail_resize(int tty_fd, uint16_t rows, uint16_t cols, struct err *err)
+{
+    struct winsize size = {.ws_row = rows, .ws_col = cols};
+    if (SYS(ioctl(tty_fd, TIOCSWINSZ, &size)) == 0)
+        return 0;
+    if (errno == ENOTTY)
+        return err_set(err, ERR_INVALID, "only a terminal has rows and columns");
+    return err_sys(err, errno, "resize the terminal");
+}
+
+/* --- answers --- */
 
 /* Each way not to start has its own words. */
-static int explain(const struct jail_command *command, uint32_t stage, int code, struct err *err)
+static void explain(const struct asked *asked, uint32_t stage, int code, struct err *err)
 {
-    const char *program = command->argv[0], *cwd = command->cwd;
-    int done;
+    const char *program = asked->program;
     switch (stage) {
     case INIT_STAGE_CWD:
-        done = err_set(err, ERR_INVALID, "bad_cwd: '%s': %s", cwd == NULL ? "/workspace" : cwd,
-                       strerror(code));
+        (void)err_set(err, ERR_INVALID, "bad_cwd: '%s': %s", asked->cwd, strerror(code));
         break;
     case INIT_STAGE_INTERPRETER:
-        done =
-            err_set(err, ERR_NOT_FOUND,
-                    "'%s' is there, but the interpreter it names is not in this sandbox", program);
+        (void)err_set(err, ERR_NOT_FOUND,
+                      "'%s' is there, but the interpreter it names is not in this sandbox",
+                      program);
         break;
     case INIT_STAGE_PROGRAM:
         if (code == ENOENT || code == ENOTDIR)
-            done = err_set(err, ERR_NOT_FOUND, "no program '%s' in this sandbox", program);
+            (void)err_set(err, ERR_NOT_FOUND, "no program '%s' in this sandbox", program);
         else if (code == ENOEXEC)
-            done = err_set(err, ERR_INVALID,
-                           "'%s' is no program for this machine (exec format error)", program);
+            (void)err_set(err, ERR_INVALID,
+                          "'%s' is no program for this machine (exec format error)", program);
         else
-            done = err_sys(err, code, "cannot run '%s'", program);
+            (void)err_sys(err, code, "cannot run '%s'", program);
         break;
     case INIT_STAGE_LIMIT:
-        done = err_set(err, ERR_LIMIT, "no room for another command: %s", strerror(code));
+        (void)err_set(err, ERR_LIMIT, "no room for another command: %s", strerror(code));
         break;
     default:
-        done = err_set(err, ERR_INTERNAL, "init did not understand (%d)", code);
+        (void)err_set(err, ERR_INTERNAL, "init did not understand (%d)", code);
     }
     err->sys = code;
-    return done;
 }
 
 /* A terminal is what we asked for; anything else that a broken init sends is not let in. */
-static int check_terminal(int fd, struct err *err)
+static bool is_terminal(int fd)
 {
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || major(st.st_rdev) != 5 ||
-        minor(st.st_rdev) != 2)
-        return err_set(err, ERR_INTERNAL, "init sent something that is no terminal");
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == 5 &&
+           minor(st.st_rdev) == 2;
+}
+
+static bool read_started(struct asked *asked, struct wire_in *in, int fds[WIRE_FDS_MAX],
+                         struct jail_event *event)
+{
+    (void)wire_get_u32(in); /* its number inside: nobody's business */
+    if (!wire_ended(in) || asked->started || (asked->tty && !is_terminal(fds[0])))
+        return false;
+    asked->started = true;
+    event->type = JAIL_EVENT_STARTED;
+    if (asked->tty)
+        event->fd = fd_take(&fds[0]);
+    return true;
+}
+
+static bool read_refused(struct asked *asked, struct wire_in *in, struct jail_event *event)
+{
+    uint32_t stage = wire_get_u32(in);
+    int code = (int)wire_get_u32(in);
+    if (!wire_ended(in) || asked->started)
+        return false;
+    event->type = JAIL_EVENT_REFUSED;
+    explain(asked, stage, code, &event->err);
+    return true;
+}
+
+static bool read_exit(const struct asked *asked, struct wire_in *in, struct jail_event *event)
+{
+    struct jail_exit *exit = &event->exit;
+    event->type = JAIL_EVENT_EXITED;
+    exit->id = asked->id;
+    exit->code = (int)wire_get_u32(in);
+    exit->signal = (int)wire_get_u32(in);
+    exit->user_us = wire_get_i64(in);
+    exit->system_us = wire_get_i64(in);
+    exit->peak_kib = wire_get_i64(in);
+    exit->wall_ns = wire_get_i64(in);
+    return wire_ended(in) && asked->started;
+}
+
+static bool read_done(struct wire_in *in, struct jail_event *event)
+{
+    int code = (int)wire_get_u32(in);
+    event->type = code == 0 ? JAIL_EVENT_DONE : JAIL_EVENT_FAILED;
+    if (code != 0)
+        (void)err_sys(&event->err, code, "signal");
+    return wire_ended(in);
+}
+
+/* An answer that fits its question. Says whether it was the last one to it. */
+static bool read_answer(struct asked *asked, uint32_t type, struct wire_in *in,
+                        int fds[WIRE_FDS_MAX], struct jail_event *event, bool *ret_last)
+{
+    bool is_command = asked->kind == ASKED_COMMAND;
+    *ret_last = type != INIT_STARTED;
+    switch (type) {
+    case INIT_STARTED:
+        return is_command && read_started(asked, in, fds, event);
+    case INIT_REFUSED:
+        return is_command && read_refused(asked, in, event);
+    case INIT_EXITED:
+        return is_command && read_exit(asked, in, event);
+    case INIT_DONE:
+        return asked->kind == ASKED_SIGNAL && read_done(in, event);
+    default:
+        return false;
+    }
+}
+
+static void lose(struct jail *jail, const struct err *why)
+{
+    if (jail->is_gone)
+        return;
+    jail->is_gone = true;
+    (void)err_set(&jail->why_gone, ERR_GONE, "the jail is gone%s%s", why == NULL ? "" : ": ",
+                  why == NULL ? "" : why->msg);
+}
+
+static bool read_packet(struct jail *jail, struct str packet, int fds[WIRE_FDS_MAX],
+                        struct jail_event *ret_event)
+{
+    struct wire_head head;
+    struct err err;
+    bool last = false;
+    struct wire_in in = wire_open(packet, &head);
+    struct asked *asked = find_asked(jail, head.id);
+    *ret_event = (struct jail_event){.id = head.id, .fd = -1};
+    bool good = asked != NULL && read_answer(asked, head.type, &in, fds, ret_event, &last);
+    wire_close_fds(fds);
+    if (good && last)
+        forget(jail, asked);
+    if (!good) {
+        (void)err_set(&err, ERR_INTERNAL, "init sent message %u to question %u, which is no answer",
+                      head.type, head.id);
+        lose(jail, &err);
+    }
+    return good;
+}
+
+/* A packet from the socket, in the buffer that is shared; 0 when none is there or all is lost. */
+static size_t take(struct jail *jail, int fds[WIRE_FDS_MAX])
+{
+    struct err err = {0};
+    if (jail->is_gone)
+        return 0;
+    /* What init said last is read before a socket that takes no more counts as lost. */
+    bool can_send = outbox_flush(&jail->outbox, jail->control_fd, &err) == 0;
+    ssize_t len = wire_recv(jail->control_fd, jail->warden->in, fds, false, &err);
+    if (len < 0 && err.sys == EAGAIN && can_send)
+        return 0;
+    if (len <= 0)
+        lose(jail, len < 0 ? &err : NULL);
+    return len <= 0 ? 0 : (size_t)len;
+}
+
+static bool take_kept(struct jail *jail, size_t index, struct jail_event *ret_event)
+{
+    struct kept_packet packet = jail->kept.ptr[index];
+    vec_remove(&jail->kept, index);
+    jail->kept_bytes -= packet.len;
+    bool good = read_packet(jail, str_n(packet.bytes, packet.len), packet.fds, ret_event);
+    kept_done(&packet);
+    return good;
+}
+
+bool jail_next(struct jail *jail, struct jail_event *ret_event)
+{
+    if (jail->kept.len > 0 && take_kept(jail, 0, ret_event))
+        return true;
+    int fds[WIRE_FDS_MAX];
+    size_t len = take(jail, fds);
+    if (len > 0 && read_packet(jail, str_n(jail->warden->in, len), fds, ret_event))
+        return true;
+    if (!jail->is_gone || jail->is_gone_told)
+        return false;
+    jail->is_gone_told = true;
+    *ret_event = (struct jail_event){.type = JAIL_EVENT_GONE, .fd = -1, .err = jail->why_gone};
+    return true;
+}
+
+/* --- the same, waiting --- */
+
+static void keep(struct jail *jail, size_t len, const int fds[WIRE_FDS_MAX])
+{
+    struct kept_packet packet = {.bytes = mem_dup(jail->warden->in, len), .len = len};
+    struct err err;
+    memcpy(packet.fds, fds, sizeof packet.fds);
+    *vec_push(&jail->kept) = packet;
+    jail->kept_bytes += len;
+    if (jail->kept_bytes > JAIL_KEPT_MAX) {
+        (void)err_set(&err, ERR_TOO_LARGE, "init talks and nobody listens");
+        lose(jail, &err);
+    }
+}
+
+static struct wire_head head_of(struct str packet)
+{
+    struct wire_head head;
+    (void)wire_open(packet, &head);
+    return head;
+}
+
+static bool find_kept(const struct jail *jail, jail_wanted *wanted, uint32_t id, size_t *ret_index)
+{
+    for (size_t i = 0; i < jail->kept.len; i++) {
+        const struct kept_packet *packet = &jail->kept.ptr[i];
+        if (!wanted(jail, head_of(str_n(packet->bytes, packet->len)), id))
+            continue;
+        *ret_index = i;
+        return true;
+    }
+    return false;
+}
+
+/* Sleeps until there is something to read; with EINTR it is the caller's turn. */
+static int wait_for_packet(const struct jail *jail, int64_t until_ms, int timeout_ms,
+                           struct err *err)
+{
+    struct pollfd wait = {.fd = jail->control_fd,
+                          .events = (short)(POLLIN | (jail_wants_write(jail) ? POLLOUT : 0))};
+    int64_t left = timeout_ms < 0 ? -1 : MAX(until_ms - clock_now_ms(), (int64_t)0);
+    int ready = poll(&wait, 1, (int)left);
+    if (ready < 0)
+        return err_sys(err, errno, "wait");
+    if (ready == 0)
+        return err_set(err, ERR_TIMEOUT, "nothing ended within %d ms", timeout_ms);
     return 0;
+}
+
+int jail_await(struct jail *jail, jail_wanted *wanted, uint32_t id, int timeout_ms,
+               struct jail_event *ret_event, struct err *err)
+{
+    int64_t until_ms = clock_now_ms() + timeout_ms;
+    size_t index;
+    bool found = find_kept(jail, wanted, id, &index) && take_kept(jail, index, ret_event);
+    while (!found && !jail->is_gone) {
+        if (wait_for_packet(jail, until_ms, timeout_ms, err) < 0)
+            return -1;
+        int fds[WIRE_FDS_MAX];
+        size_t len = take(jail, fds);
+        if (len == 0)
+            continue;
+        struct str packet = str_n(jail->warden->in, len);
+        if (wanted(jail, head_of(packet), id))
+            found = read_packet(jail, packet, fds, ret_event);
+        else
+            keep(jail, len, fds);
+    }
+    if (found)
+        return 0;
+    *err = jail->why_gone;
+    return -1;
+}
+
+/* The first answer to a question; of a command that is how its start went. */
+static bool is_first_answer(UNUSED const struct jail *jail, struct wire_head head, uint32_t id)
+{
+    return head.id == id;
+}
+
+/* Of a command whose start was told already. */
+static bool is_exit(const struct jail *jail, struct wire_head head, UNUSED uint32_t id)
+{
+    const struct asked *asked = head.type == INIT_EXITED ? find_asked(jail, head.id) : NULL;
+    return asked != NULL && asked->started;
+}
+
+static int await_answer(struct jail *jail, uint32_t id, struct jail_event *ret_event,
+                        struct err *err)
+{
+    int done;
+    do {
+        done = jail_await(jail, is_first_answer, id, -1, ret_event, err);
+    } while (done < 0 && err->sys == EINTR);
+    return done;
 }
 
 int jail_start(struct jail *jail, const struct jail_command *command, const int fds[3],
                uint32_t *ret_id, int *ret_tty_fd, struct err *err)
 {
-    if (jail_command_check(command, err) < 0)
+    uint32_t id;
+    struct jail_event event;
+    if (jail_ask_start(jail, command, fds, &id, err) < 0 || await_answer(jail, id, &event, err) < 0)
         return -1;
-    uint32_t id = ++jail->next_id;
-    wire_begin(&jail->out, INIT_START, id);
-    wire_put_u32(&jail->out, command->tty ? INIT_FLAG_TTY : 0);
-    wire_put_u32(&jail->out, command->rows);
-    wire_put_u32(&jail->out, command->cols);
-    wire_put_cstr(&jail->out, command->cwd == NULL ? "/workspace" : command->cwd);
-    put_words(&jail->out, command->argv);
-    put_words(&jail->out, command->env);
-    if (wire_send(jail->control_fd, buf_str(&jail->out), fds, command->tty ? 0 : 3, err) < 0)
-        return err_wrap(err, "ask init");
-    struct wire_head head;
-    struct wire_in in;
-    int got[WIRE_FDS_MAX];
-    if (take_reply(jail, id, &head, &in, got, err) < 0)
+    if (event.type == JAIL_EVENT_REFUSED) {
+        *err = event.err;
         return -1;
-    AUTO_CLOSE int tty = fd_take(&got[0]);
-    wire_close_fds(got);
-    if (head.type == INIT_REFUSED) {
-        uint32_t stage = wire_get_u32(&in);
-        return explain(command, stage, (int)wire_get_u32(&in), err);
     }
-    if (command->tty && check_terminal(tty, err) < 0)
-        return -1;
     if (command->tty)
-        *ret_tty_fd = fd_take(&tty);
+        *ret_tty_fd = event.fd;
     *ret_id = id;
     return 0;
 }
 
 int jail_wait(struct jail *jail, int timeout_ms, struct jail_exit *ret_exit, struct err *err)
 {
-    int64_t until = clock_now_ms() + timeout_ms;
-    while (jail->exits.len == 0) {
-        struct pollfd wait = {.fd = jail->control_fd, .events = POLLIN};
-        int64_t left = timeout_ms < 0 ? -1 : MAX(until - clock_now_ms(), (int64_t)0);
-        int ready = poll(&wait, 1, (int)left);
-        if (ready < 0 && errno == EINTR)
-            return err_sys(err, EINTR, "wait");
-        if (ready < 0)
-            return err_sys(err, errno, "poll");
-        if (ready == 0)
-            return err_set(err, ERR_TIMEOUT, "nothing ended within %d ms", timeout_ms);
-        struct wire_head head;
-        struct wire_in in;
-        int fds[WIRE_FDS_MAX];
-        if (take_news(jail, &head, &in, fds, err) < 0)
-            return -1;
-        wire_close_fds(fds);
-    }
-    *ret_exit = jail->exits.ptr[0];
-    vec_remove(&jail->exits, 0);
+    struct jail_event event;
+    if (jail_await(jail, is_exit, 0, timeout_ms, &event, err) < 0)
+        return -1;
+    *ret_exit = event.exit;
     return 0;
 }
 
 int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err)
 {
-    struct wire_head head;
-    struct wire_in in;
-    int fds[WIRE_FDS_MAX];
-    wire_begin(&jail->out, INIT_SIGNAL, id);
-    wire_put_u32(&jail->out, (uint32_t)sig);
-    if (wire_send(jail->control_fd, buf_str(&jail->out), NULL, 0, err) < 0)
-        return err_wrap(err, "ask init");
-    if (take_reply(jail, id, &head, &in, fds, err) < 0)
+    struct jail_event event;
+    uint32_t signal_id;
+    if (jail_ask_signal(jail, id, sig, &signal_id, err) < 0 ||
+        await_answer(jail, signal_id, &event, err) < 0)
         return -1;
-    wire_close_fds(fds);
-    int code = (int)wire_get_u32(&in);
-    return code == 0 ? 0 : err_sys(err, code, "signal %d", sig);
+    if (event.type == JAIL_EVENT_DONE)
+        return 0;
+    *err = event.err;
+    return -1;
 }

@@ -2,51 +2,29 @@
 
 /* Jails for whoever needs one: the daemon, the CLI, a test.
  *
- * A warden is a process of ours that makes them; a jail is a running place; commands are started
- * in it. Calls wait for their answer, which takes microseconds from the pool and about a
- * millisecond without it. One thread at a time per warden and its jails. */
+ * A warden makes them (jail/warden_link.h); a jail is a running place; commands are started in it.
+ * As there, an event loop asks and takes events, and whoever may wait uses the calls that do.
+ *
+ * Events: jail_ask_* never waits and gives the id of the operation. Watch jail_fd() for reading
+ * (and for writing while jail_wants_write()), then call jail_next() until it says that there is
+ * nothing more. A command is STARTED or REFUSED, and one that was started EXITS; every other
+ * operation ends with one event. When the jail is no more, GONE is told once and nothing follows.
+ *
+ * What comes from inside is checked: an answer that nobody asked for, that cannot be read or that
+ * brings a descriptor of the wrong kind ends the line (GONE, with the reason), and no descriptor of
+ * it stays open. */
 
-#include <sys/types.h>
+#include "jail/warden_link.h"
 
-#include "jail/plan.h"
+enum { JAIL_ASKED_MAX = 1024 }; /* operations and commands under way in one jail: BUSY */
 
-struct err;
-struct jail;
-struct warden_link;
-
-/* What the host can give; why[] is NULL for what it can. */
-struct jail_host {
-    bool privileged;
-    int landlock;                                               /* ABI; 0: none */
-    char no_memory[96], no_pids[96], no_cpu[96], no_freeze[96]; /* "" or the reason */
-};
-
-/* Starts a warden process; it leaves, and every jail with it, when it is freed or we die. */
-int warden_start(struct warden_link **ret_warden, struct err *err) MUST_USE;
-struct warden_link *warden_free(struct warden_link *warden);
-static inline void warden_freep(struct warden_link **p)
-{
-    *p = warden_free(*p);
-}
-#define AUTO_WARDEN AUTO(warden_freep)
-const struct jail_host *warden_host(const struct warden_link *warden);
-pid_t warden_pid(const struct warden_link *warden);
-/* Keeps `count` jails of this plan ready. The pool fills behind our back. */
-int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                struct err *err) MUST_USE;
-
-/* UNSUPPORTED names what the host cannot give; nothing is weakened silently. */
-int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct jail **ret_jail,
-              struct err *err) MUST_USE;
-struct jail *jail_free(struct jail *jail); /* ends it first when that has not happened */
+struct jail *jail_free(struct jail *jail); /* ends it first, waiting, unless that was asked for */
 DEFINE_FREEP(jail)
 #define AUTO_JAIL AUTO(jail_freep)
 
-/* Starts a command with these three as its standard streams; they stay the caller's. With a
- * terminal `fds` is not used and its controlling descriptor comes back. INVALID: bad working
- * directory or format; NOT_FOUND: no such program or interpreter; FORBIDDEN: may not be run. */
-int jail_start(struct jail *jail, const struct jail_command *command, const int fds[3],
-               uint32_t *ret_id, int *ret_tty_fd, struct err *err) MUST_USE;
+int jail_pidfd(const struct jail *jail);
+/* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
+int jail_take_socket(struct jail *jail, enum jail_socket which);
 
 struct jail_exit {
     uint32_t id;
@@ -54,25 +32,52 @@ struct jail_exit {
     int signal; /* that ended it */
     int64_t user_us, system_us, peak_kib, wall_ns;
 };
+
+enum jail_event_type {
+    JAIL_EVENT_STARTED, /* with a terminal `fd`, its controlling descriptor */
+    JAIL_EVENT_REFUSED, /* `err`: the command did not start */
+    JAIL_EVENT_EXITED,  /* `exit` */
+    JAIL_EVENT_DONE,    /* the signal was sent */
+    JAIL_EVENT_FAILED,  /* `err`: what was asked came to nothing */
+    JAIL_EVENT_GONE,    /* `err`: the jail is no more */
+};
+
+struct jail_event {
+    enum jail_event_type type;
+    uint32_t id;
+    int fd; /* the caller's; -1: none */
+    struct jail_exit exit;
+    struct err err;
+};
+
+/* Readable when jail_next has something to say. */
+int jail_fd(const struct jail *jail);
+/* Questions wait for room in the socket: when it is writable, jail_next sends them. */
+bool jail_wants_write(const struct jail *jail);
+/* Takes one event; false when there is none now. Never waits. */
+bool jail_next(struct jail *jail, struct jail_event *ret_event);
+
+/* Each fails at once for a question that is wrong (INVALID), a jail that is no more (GONE) or too
+ * many under way (BUSY).
+ *
+ * A command gets these three as its standard streams; they stay the caller's and may be closed at
+ * once. With a terminal `fds` is not used. */
+int jail_ask_start(struct jail *jail, const struct jail_command *command, const int fds[3],
+                   uint32_t *ret_id, struct err *err) MUST_USE;
+/* To the process group of the command `id`, whose number it is that jail_ask_start gave; the event
+ * has a number of its own. 0 for `id`: to every process in the jail but its init. */
+int jail_ask_signal(struct jail *jail, uint32_t id, int sig, uint32_t *ret_id,
+                    struct err *err) MUST_USE;
+
+/* The same, waiting. INVALID: bad working directory or format; NOT_FOUND: no such program or
+ * interpreter; FORBIDDEN: may not be run. */
+int jail_start(struct jail *jail, const struct jail_command *command, const int fds[3],
+               uint32_t *ret_id, int *ret_tty_fd, struct err *err) MUST_USE;
+int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err) MUST_USE;
 /* The next command that ended. TIMEOUT after `timeout_ms` (-1: none), GONE when the whole jail is
  * no more. */
 int jail_wait(struct jail *jail, int timeout_ms, struct jail_exit *ret_exit,
               struct err *err) MUST_USE;
-/* Readable when jail_wait has something to say; for an event loop. */
-int jail_fd(const struct jail *jail);
-int jail_pidfd(const struct jail *jail);
-/* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
-int jail_take_socket(struct jail *jail, enum jail_socket which);
-/* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
- * program in there has taken the port. */
-int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE;
 
-int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err) MUST_USE;
-
-struct jail_stats {
-    int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
-};
-int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
-int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
-/* Ends every process in it and gives the last figures. */
-int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
+/* What the person at the terminal sees; the command is told (SIGWINCH). Needs no answer. */
+int jail_resize(int tty_fd, uint16_t rows, uint16_t cols, struct err *err) MUST_USE;

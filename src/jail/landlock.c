@@ -47,11 +47,10 @@ static uint64_t handled_for(int abi)
     return handled;
 }
 
-static int allow(int ruleset, const char *path, uint64_t access, struct err *err)
+static int allow_fd(int ruleset, int fd, const char *path, uint64_t access, struct err *err)
 {
-    AUTO_CLOSE int fd = SYS(open(path, O_PATH | O_CLOEXEC));
     struct stat st;
-    if (fd < 0 || SYS(fstat(fd, &st)) < 0)
+    if (SYS(fstat(fd, &st)) < 0)
         return err_sys(err, errno, "open '%s'", path);
     /* Rights that only mean something for directories are refused on a file. */
     if (!S_ISDIR(st.st_mode))
@@ -63,6 +62,14 @@ static int allow(int ruleset, const char *path, uint64_t access, struct err *err
     return 0;
 }
 
+static int allow(int ruleset, const char *path, uint64_t access, struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(open(path, O_PATH | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", path);
+    return allow_fd(ruleset, fd, path, access, err);
+}
+
 static int allow_all(int ruleset, const char *const *paths, uint64_t access, struct err *err)
 {
     for (size_t i = 0; paths != NULL && paths[i] != NULL; i++)
@@ -71,7 +78,7 @@ static int allow_all(int ruleset, const char *const *paths, uint64_t access, str
     return 0;
 }
 
-int landlock_restrict(const char *const *writable, const char *const *extra_writable,
+int landlock_restrict(const char *const *writable, const char *const *extra_writable, int anchor_fd,
                       struct err *err)
 {
     int abi = landlock_abi();
@@ -92,6 +99,8 @@ int landlock_restrict(const char *const *writable, const char *const *extra_writ
         all & ~(uint64_t)(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK);
     if (allow(ruleset, "/", FS_READ, err) < 0 || allow_all(ruleset, writable, write, err) < 0 ||
         allow_all(ruleset, extra_writable, write, err) < 0)
+        return -1;
+    if (anchor_fd >= 0 && allow_fd(ruleset, anchor_fd, "the anchor", write | FS_READ, err) < 0)
         return -1;
     if (SYS(syscall(SYS_landlock_restrict_self, ruleset, 0)) < 0)
         return err_sys(err, errno, "enter Landlock");

@@ -13,7 +13,8 @@ int lockdown_rlimits(const struct jail_limits *limits, struct err *err) MUST_USE
 int lockdown_privileges(struct err *err) MUST_USE;
 
 /* The second fence. Gives 0 where the kernel has no Landlock: the first stands without it, and
- * `doctor` says so. */
-int landlock_restrict(const char *const *writable, const char *const *extra_writable,
+ * `doctor` says so. `anchor_fd` (-1: none) is what an overlay root stands in: its rule also holds
+ * for the root's successors. */
+int landlock_restrict(const char *const *writable, const char *const *extra_writable, int anchor_fd,
                       struct err *err) MUST_USE;
 int landlock_abi(void); /* 0: none */

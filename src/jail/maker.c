@@ -242,7 +242,7 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 {
     struct mount_set mounts;
     int pair[2];
-    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, err) < 0)
+    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
         return -1;
     if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0) {
         mount_set_done(&mounts);
@@ -265,7 +265,8 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
-    struct made made = {.pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .tree_fd = -1};
+    struct made made = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .tree_fd = -1, .map = {.fd = -1}};
     memset(made.sockets, -1, sizeof made.sockets);
     char name[CGROUP_NAME_SIZE];
     (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
@@ -338,6 +339,7 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
     fd_close(&made->pidfd);
     fd_close(&made->control_fd);
     netns_close_sockets(made->sockets);
+    fd_close(&made->map.fd);
     leave_net(maker, made);
     if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
         maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);

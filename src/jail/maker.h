@@ -41,6 +41,7 @@ struct made {
     bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
+    struct owner_map map;
 };
 
 /* Leaves the host's tree for good. */

@@ -40,24 +40,28 @@ static int make_map_ns(const struct template *template, uint32_t owner, uint32_t
 
 /* Files of the tree's owner become files of the jail's user, on this mount alone. */
 static int map_owner(int tree, const struct template *template, const char *path, uint32_t outer,
-                     struct err *err)
+                     struct owner_map *map, struct err *err)
 {
     struct stat st;
     if (SYS(fstat(tree, &st)) < 0)
         return err_sys(err, errno, "stat '%s'", path);
     if (!template->privileged || st.st_uid == outer)
         return 0;
-    AUTO_CLOSE int map = make_map_ns(template, st.st_uid, outer, err);
-    if (map < 0)
+    if (map->fd < 0 || map->owner != st.st_uid) {
+        fd_close(&map->fd);
+        map->owner = st.st_uid;
+        map->fd = make_map_ns(template, st.st_uid, outer, err);
+    }
+    if (map->fd < 0)
         return -1;
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map->fd};
     if (k_mount_setattr(tree, AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, errno, "the filesystem of '%s' cannot map owners", path);
     return 0;
 }
 
 static int open_source(const struct template *template, const char *path, bool writable,
-                       uint32_t outer, struct err *err)
+                       uint32_t outer, struct owner_map *map, struct err *err)
 {
     AUTO_CLOSE int tree =
         k_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
@@ -69,7 +73,7 @@ static int open_source(const struct template *template, const char *path, bool w
     /* A socket or a device would be a way out to whoever serves it. */
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory", path);
-    if (map_owner(tree, template, path, outer, err) < 0)
+    if (map_owner(tree, template, path, outer, map, err) < 0)
         return -1;
     struct mount_attr attr = {.attr_set =
                                   DEFENDED(MOUNT_FLAGS) ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : 0};
@@ -81,9 +85,10 @@ static int open_source(const struct template *template, const char *path, bool w
 }
 
 static int add_item(struct mount_set *set, const struct template *template, const char *src,
-                    const char *dst, bool writable, uint32_t outer, struct err *err)
+                    const char *dst, bool writable, uint32_t outer, struct owner_map *map,
+                    struct err *err)
 {
-    int fd = open_source(template, src, writable, outer, err);
+    int fd = open_source(template, src, writable, outer, map, err);
     struct stat st;
     if (fd < 0)
         return -1;
@@ -96,9 +101,9 @@ static int add_item(struct mount_set *set, const struct template *template, cons
 }
 
 static int add_layer(struct mount_set *set, const struct template *template, const char *path,
-                     uint32_t outer, struct err *err)
+                     uint32_t outer, struct owner_map *map, struct err *err)
 {
-    int fd = open_source(template, path, false, outer, err);
+    int fd = open_source(template, path, false, outer, map, err);
     if (fd < 0)
         return err_wrap(err, "layer");
     set->layer_fds[set->layer_count++] = fd;
@@ -106,30 +111,32 @@ static int add_layer(struct mount_set *set, const struct template *template, con
 }
 
 static int open_all(struct mount_set *set, const struct template *template,
-                    const struct jail_plan *plan, uint32_t outer, struct err *err)
+                    const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
+                    struct err *err)
 {
-    if (plan->base != NULL && add_layer(set, template, plan->base, outer, err) < 0)
+    if (plan->base != NULL && add_layer(set, template, plan->base, outer, map, err) < 0)
         return -1;
     for (size_t i = 0; i < plan->layer_count; i++)
-        if (add_layer(set, template, plan->layers[i], outer, err) < 0)
+        if (add_layer(set, template, plan->layers[i], outer, map, err) < 0)
             return -1;
     if (plan->upper != NULL) {
-        set->upper_fd = open_source(template, plan->upper, true, outer, err);
+        set->upper_fd = open_source(template, plan->upper, true, outer, map, err);
         if (set->upper_fd < 0)
             return err_wrap(err, "writable layer");
     }
     if (plan->workspace != NULL &&
-        add_item(set, template, plan->workspace, "/workspace", true, outer, err) < 0)
+        add_item(set, template, plan->workspace, "/workspace", true, outer, map, err) < 0)
         return err_wrap(err, "workspace");
     for (size_t i = 0; i < plan->mount_count; i++)
         if (add_item(set, template, plan->mounts[i].src, plan->mounts[i].dst,
-                     plan->mounts[i].writable, outer, err) < 0)
+                     plan->mounts[i].writable, outer, map, err) < 0)
             return err_wrap(err, "mount");
     return 0;
 }
 
 int mount_set_open(struct mount_set *set, const struct template *template,
-                   const struct jail_plan *plan, uint32_t outer, struct err *err)
+                   const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
+                   struct err *err)
 {
     *set = (struct mount_set){.upper_fd = -1};
     if (plan->base == NULL && plan->layer_count == 0 && plan->upper == NULL &&
@@ -137,7 +144,7 @@ int mount_set_open(struct mount_set *set, const struct template *template,
         return 0;
     if (SYS(setns(template->host_ns, CLONE_NEWNS)) < 0)
         return err_sys(err, errno, "look at the host's files");
-    int done = open_all(set, template, plan, outer, err);
+    int done = open_all(set, template, plan, outer, map, err);
     /* Staying in the host's tree would hand it to the next jail. */
     if (setns(template->own_ns, CLONE_NEWNS) < 0) {
         (void)fprintf(stderr, "sandglass: cannot return to the template: %s\n", strerror(errno));

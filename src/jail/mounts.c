@@ -12,12 +12,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
-
-/* Places of the template's workshop: NEW_ROOT becomes "/", the rest is left behind with it. */
-#define TREE "/tree"
-#define NEW_ROOT "/root"
-#define WRITABLE "/rw"
-#define LAYERS "/extra"
+#include "jail/mounts_internal.h"
 
 int mounts_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
 {
@@ -56,7 +51,7 @@ int mounts_open_target(const char *path, struct err *err)
     return fd;
 }
 
-static int mount_at(int mount_fd, const char *path, bool want_dir, struct err *err)
+int mounts_put(int mount_fd, const char *path, bool want_dir, struct err *err)
 {
     AUTO_CLOSE int target = mounts_open_target(path, err);
     struct stat st;
@@ -70,16 +65,16 @@ static int mount_at(int mount_fd, const char *path, bool want_dir, struct err *e
     return 0;
 }
 
-static int new_fs_at(const char *type, const char *const *options, unsigned attrs, const char *path,
-                     struct err *err)
+int mounts_put_new(const char *type, const char *const *options, unsigned attrs, const char *path,
+                   struct err *err)
 {
     AUTO_CLOSE int fs = mounts_new_fs(type, options, attrs, err);
-    if (fs < 0 || mount_at(fs, path, true, err) < 0)
+    if (fs < 0 || mounts_put(fs, path, true, err) < 0)
         return err_wrap(err, "mount '%s'", path);
     return 0;
 }
 
-static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned attrs,
+int mounts_new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned attrs,
                      struct err *err)
 {
     char size[48], count[48], perm[16];
@@ -88,6 +83,13 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
     (void)snprintf(count, sizeof count, "nr_inodes=%lld", (long long)inodes);
     (void)snprintf(perm, sizeof perm, "mode=%s", mode);
     return mounts_new_fs("tmpfs", options, attrs | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+}
+
+int mounts_new_memory(const struct jail_plan *plan, struct err *err)
+{
+    bool limited = DEFENDED(LIMIT_DISK);
+    return mounts_new_tmpfs(limited ? plan->limits.disk_bytes : 0,
+                            limited ? plan->limits.disk_inodes : 0, "0755", 0, err);
 }
 
 /* What of /proc tells about the host or its other tenants. Entries the kernel lacks are passed
@@ -121,14 +123,14 @@ void mounts_prepare(bool as_root)
 }
 
 /* The sources are our own, empty and read-only. */
-static int mask_proc(struct err *err)
+static int mask_proc(const char *root, struct err *err)
 {
     for (size_t i = 0; i < countof(masks); i++) {
         if (!masks_wanted[i] || !DEFENDED(PROC_MASKS))
             continue;
         char dst[64];
         const char *src = masks[i].is_dir ? "/nothing" : "/empty";
-        (void)snprintf(dst, sizeof dst, NEW_ROOT "%s", masks[i].path);
+        (void)snprintf(dst, sizeof dst, "%s%s", root, masks[i].path);
         if (SYS(mount(src, dst, NULL, MS_BIND, NULL)) < 0 && errno != ENOENT)
             return err_sys(err, errno, "mask '%s'", masks[i].path);
     }
@@ -146,20 +148,23 @@ static int new_proc(struct err *err)
 }
 
 /* The kernel gives a new proc only to who sees one: the template's, which stays behind. */
-static int add_proc(struct err *err)
+static int add_proc(const char *root, struct err *err)
 {
     AUTO_CLOSE int fs = new_proc(err);
+    char place[32], inside[48];
     struct stat old;
     struct statfs st;
     if (fs < 0)
         return -1;
-    if (lstat(NEW_ROOT "/proc", &old) < 0 && mkdir(NEW_ROOT "/proc", 0755) < 0)
+    (void)snprintf(place, sizeof place, "%s/proc", root);
+    (void)snprintf(inside, sizeof inside, "%s/self/", place);
+    if (lstat(place, &old) < 0 && mkdir(place, 0755) < 0)
         return err_sys(err, errno, "make '/proc'");
-    if (mount_at(fs, NEW_ROOT "/proc", true, err) < 0)
+    if (mounts_put(fs, place, true, err) < 0)
         return -1;
-    if (SYS(statfs(NEW_ROOT "/proc/self/", &st)) < 0 || st.f_type != PROC_SUPER_MAGIC)
+    if (SYS(statfs(inside, &st)) < 0 || st.f_type != PROC_SUPER_MAGIC)
         return err_set(err, ERR_INTERNAL, "'/proc' is not what was mounted there");
-    return mask_proc(err);
+    return mask_proc(root, err);
 }
 
 static int add_memory_places(const struct jail_plan *plan, struct err *err)
@@ -170,14 +175,14 @@ static int add_memory_places(const struct jail_plan *plan, struct err *err)
     const struct jail_limits *limits = &sizes;
     if (!DEFENDED(LIMIT_TMP))
         sizes.tmp_bytes = sizes.tmp_inodes = 0;
-    AUTO_CLOSE int tmp = new_tmpfs(limits->tmp_bytes, limits->tmp_inodes, "1777", 0, err);
-    if (tmp < 0 || mount_at(tmp, "/tmp", true, err) < 0)
+    AUTO_CLOSE int tmp = mounts_new_tmpfs(limits->tmp_bytes, limits->tmp_inodes, "1777", 0, err);
+    if (tmp < 0 || mounts_put(tmp, "/tmp", true, err) < 0)
         return -1;
     AUTO_CLOSE int shm =
-        new_tmpfs(limits->tmp_bytes, limits->tmp_inodes, "1777", MOUNT_ATTR_NOEXEC, err);
-    if (shm < 0 || mount_at(shm, "/dev/shm", true, err) < 0)
+        mounts_new_tmpfs(limits->tmp_bytes, limits->tmp_inodes, "1777", MOUNT_ATTR_NOEXEC, err);
+    if (shm < 0 || mounts_put(shm, "/dev/shm", true, err) < 0)
         return -1;
-    return new_fs_at("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "/dev/pts", err);
+    return mounts_put_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "/dev/pts", err);
 }
 
 /* Shows a directory of the writable layer in the tree. */
@@ -188,7 +193,7 @@ static int show(int layer_fd, const char *name, const char *path, struct err *er
     AUTO_CLOSE int tree = k_open_tree(layer_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return err_sys(err, errno, "open '%s'", path);
-    return mount_at(tree, path, true, err);
+    return mounts_put(tree, path, true, err);
 }
 
 /* A root that stays read-only: one filesystem in memory holds home and workspace, so that one
@@ -200,12 +205,10 @@ static int build_plain(const struct jail_plan *plan, struct err *err)
         k_open_tree(AT_FDCWD, TREE, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (tree < 0)
         return err_sys(err, errno, "copy the template");
-    if (mount_at(tree, NEW_ROOT, true, err) < 0)
+    if (mounts_put(tree, NEW_ROOT, true, err) < 0)
         return -1;
-    bool limited = DEFENDED(LIMIT_DISK);
-    AUTO_CLOSE int layer = new_tmpfs(limited ? plan->limits.disk_bytes : 0,
-                                     limited ? plan->limits.disk_inodes : 0, "0755", 0, err);
-    if (layer < 0 || mount_at(layer, WRITABLE, true, err) < 0)
+    AUTO_CLOSE int layer = mounts_new_memory(plan, err);
+    if (layer < 0 || mounts_put(layer, WRITABLE, true, err) < 0)
         return -1;
     if (show(layer, "home", NEW_ROOT "/home/sandbox", err) < 0)
         return -1;
@@ -260,115 +263,28 @@ static int open_parents(const struct mount_set *set, struct err *err)
                 strncmp(set->items[i].dst, parents[p], len) == 0 && set->items[i].dst[len] == '/';
         if (!wanted)
             continue;
-        AUTO_CLOSE int fs = new_tmpfs(1 << 16, 1024, "0755", 0, err);
-        if (fs < 0 || mount_at(fs, parents[p], true, err) < 0)
+        AUTO_CLOSE int fs = mounts_new_tmpfs(1 << 16, 1024, "0755", 0, err);
+        if (fs < 0 || mounts_put(fs, parents[p], true, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int add_volumes(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+static bool has_overlay(const struct mount_set *set, const struct jail_plan *plan)
 {
-    bool overlay = plan->overlay || set->layer_count > 0;
+    return plan->overlay || set->layer_count > 0 || set->upper_fd >= 0;
+}
+
+static int add_volumes(const struct mount_set *set, bool overlay, struct err *err)
+{
     if (!overlay && open_parents(set, err) < 0)
         return -1;
     for (size_t i = 0; i < set->count; i++) {
         if (make_place(set->items[i].dst, set->items[i].is_dir, err) < 0 ||
-            mount_at(set->items[i].fd, set->items[i].dst, set->items[i].is_dir, err) < 0)
+            mounts_put(set->items[i].fd, set->items[i].dst, set->items[i].is_dir, err) < 0)
             return -1;
     }
     return 0;
-}
-
-/* Parts of the template that are mounts of their own and must be shown in an overlay root too. */
-static const char *const template_parts[] = {"usr",           "bin",   "sbin",   "lib",
-                                             "lib32",         "lib64", "libx32", "etc/alternatives",
-                                             "etc/ssl/certs", "dev"};
-
-static int carry_over(bool has_base, struct err *err)
-{
-    for (size_t i = 0; i < countof(template_parts); i++) {
-        char src[64], dst[64];
-        struct stat st;
-        bool own = strcmp(template_parts[i], "dev") == 0;
-        (void)snprintf(src, sizeof src, TREE "/%s", template_parts[i]);
-        (void)snprintf(dst, sizeof dst, NEW_ROOT "/%s", template_parts[i]);
-        if ((has_base && !own) || lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
-            continue;
-        AUTO_CLOSE int tree =
-            k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-        if (tree < 0)
-            return err_sys(err, errno, "open '%s'", src);
-        if (lstat(dst, &st) < 0 && mkdir(dst, 0755) < 0)
-            return err_sys(err, errno, "make '%s'", dst);
-        if (mount_at(tree, dst, true, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int attach_upper(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
-{
-    AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
-    if (set->upper_fd < 0)
-        memory = new_tmpfs(plan->limits.disk_bytes, plan->limits.disk_inodes, "0755", 0, err);
-    int fd = set->upper_fd < 0 ? memory : set->upper_fd;
-    if (fd < 0 || mount_at(fd, WRITABLE, true, err) < 0)
-        return -1;
-    if ((mkdir(WRITABLE "/upper", 0755) < 0 && errno != EEXIST) ||
-        (mkdir(WRITABLE "/work", 0755) < 0 && errno != EEXIST))
-        return err_sys(err, errno, "make the writable layer");
-    return 0;
-}
-
-/* Highest first, as overlayfs wants them, and named from LAYERS: the kernel takes 255 bytes.
- * Without a base the template itself is the lowest. */
-static int lower_option(const struct mount_set *set, const struct jail_plan *plan, char *out,
-                        size_t size, struct err *err)
-{
-    size_t len = (size_t)snprintf(out, size, "lowerdir=");
-    if (SYS(chdir(LAYERS)) < 0)
-        return err_sys(err, errno, "enter the layers");
-    for (size_t i = set->layer_count; i-- > 0;) {
-        char path[32];
-        (void)snprintf(path, sizeof path, LAYERS "/%zu", i);
-        if (mount_at(set->layer_fds[i], path, true, err) < 0)
-            return -1;
-        len += (size_t)snprintf(out + len, size - len, "%zu%s", i, i > 0 ? ":" : "");
-    }
-    if (plan->base == NULL)
-        (void)snprintf(out + len, size - len, "%s../base", set->layer_count > 0 ? ":" : "");
-    return 0;
-}
-
-/* Directories of the template belong to nobody in here; those that tenants write to must be in the
- * writable layer, as theirs. */
-static int own_places(const struct jail_plan *plan, struct err *err)
-{
-    static const char *const dirs[] = {WRITABLE "/upper/workspace", WRITABLE "/upper/home",
-                                       WRITABLE "/upper/home/sandbox"};
-    for (size_t i = 0; i < countof(dirs) && plan->base == NULL; i++) {
-        struct stat st;
-        if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST)
-            return err_sys(err, errno, "make '%s'", dirs[i]);
-        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
-            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory",
-                           dirs[i] + strlen(WRITABLE "/upper"));
-    }
-    return 0;
-}
-
-static int build_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
-{
-    char lower[256];
-    if (attach_upper(set, plan, err) < 0 || own_places(plan, err) < 0 ||
-        lower_option(set, plan, lower, sizeof lower, err) < 0)
-        return -1;
-    const char *options[] = {lower, "upperdir=" WRITABLE "/upper", "workdir=" WRITABLE "/work",
-                             "userxattr", NULL};
-    if (new_fs_at("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NEW_ROOT, err) < 0)
-        return -1;
-    return carry_over(plan->base != NULL, err);
 }
 
 static int enter_new_root(struct err *err)
@@ -384,37 +300,17 @@ static int enter_new_root(struct err *err)
     return 0;
 }
 
-/* In an overlay root home and workspace are plain directories of the writable layer. */
-static int make_overlay_places(const struct jail_plan *plan, struct err *err)
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
+                 struct err *err)
 {
-    static const char *const dirs[] = {"/proc", "/dev",          "/tmp",
-                                       "/home", "/home/sandbox", "/workspace"};
-    for (size_t i = 0; i < countof(dirs); i++) {
-        struct stat st;
-        if (lstat(dirs[i], &st) < 0 && mkdir(dirs[i], 0755) < 0)
-            return err_sys(err, errno, "make '%s'", dirs[i]);
-        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
-            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory", dirs[i]);
-    }
-    for (size_t i = 4; i < countof(dirs); i++) {
-        if (i == 5 && plan->workspace != NULL)
-            continue;
-        if (chown(dirs[i], JAIL_UID, JAIL_GID) < 0 && errno != EPERM && errno != EINVAL)
-            return err_sys(err, errno, "own '%s'", dirs[i]);
-    }
-    return 0;
-}
-
-int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
-{
-    bool overlay = plan->overlay || set->layer_count > 0 || set->upper_fd >= 0;
-    if ((overlay ? build_overlay(set, plan, err) : build_plain(plan, err)) < 0)
+    bool overlay = has_overlay(set, plan);
+    if ((overlay ? mounts_build_overlay(set, plan, err) : build_plain(plan, err)) < 0)
         return -1;
-    if (add_proc(err) < 0 || enter_new_root(err) < 0)
+    if (add_proc(overlay ? NEW_OVERLAY : NEW_ROOT, err) < 0 || enter_new_root(err) < 0)
         return -1;
-    if (overlay && make_overlay_places(plan, err) < 0)
+    if (overlay && mounts_enter_overlay(plan, ret_anchor, err) < 0)
         return -1;
-    if (add_memory_places(plan, err) < 0 || add_volumes(set, plan, err) < 0)
+    if (add_memory_places(plan, err) < 0 || add_volumes(set, overlay, err) < 0)
         return -1;
     if (SYS(chdir("/")) < 0)
         return err_sys(err, errno, "chdir '/'");

@@ -41,18 +41,39 @@ struct mount_set {
     int upper_fd;
 };
 
+/* A user namespace that carries the map from the owner of a tree to a jail's user; kept, because
+ * making one costs more than a mount. */
+struct owner_map {
+    int fd; /* -1: none yet */
+    uint32_t owner;
+};
+
 /* `outer` is the id of the jail's user as the maker sees it: files of the owner of a directory
  * become files of that user through an id-mapped mount. */
 int mount_set_open(struct mount_set *set, const struct template *template,
-                   const struct jail_plan *plan, uint32_t outer, struct err *err) MUST_USE;
+                   const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
+                   struct err *err) MUST_USE;
 void mount_set_done(struct mount_set *set);
 
 /* Finds out what of /proc must be masked; once, in the maker, before the first jail. */
 void mounts_prepare(bool as_root);
 
-/* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". */
-int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
+/* Where an overlay root stands in its namespace: "/" of the namespace is an empty tree with a place
+ * for it and a spare one, in which its successor is put together. */
+#define JAIL_ANCHOR_ROOT "/r"
+#define JAIL_ANCHOR_SPARE "/s"
+
+/* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". For an
+ * overlay root the anchor's descriptor comes back, else *ret_anchor stays. */
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
                  struct err *err) MUST_USE;
+
+/* Parts of the template that are mounts of their own; NULL behind the last. */
+extern const char *const mounts_template_parts[];
+
+/* Directories of the template belong to nobody in a jail; those that tenants write to are made in
+ * the writable layer, unless a layer of theirs has them. */
+int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err) MUST_USE;
 
 /* Places that tenant code may write to, for the second fence; ends with NULL. */
 const char *const *mounts_writable(const struct jail_plan *plan);

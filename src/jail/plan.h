@@ -12,7 +12,7 @@ struct err;
 
 enum {
     JAIL_MOUNTS_MAX = 64,
-    JAIL_LAYERS_MAX = 32,
+    JAIL_LAYERS_MAX = 128,
     JAIL_ARGS_MAX = 4096,       /* words of argv, and variables of the environment */
     JAIL_ARGS_BYTES = 96 << 10, /* of both together: one message to init */
     JAIL_PATH_MAX = 4096,

@@ -14,7 +14,7 @@
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 
-enum { INIT_FD = 5, ALIVE_FD = 6 };
+enum { INIT_FD = 5, ALIVE_FD = 6, ANCHOR_FD = 7 };
 
 static int become_tenant(struct err *err)
 {
@@ -45,8 +45,9 @@ static int own_cgroup_view(struct err *err)
 }
 
 /* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
-static int arrange_descriptors(const struct setup *setup, struct err *err)
+static int arrange_descriptors(const struct setup *setup, int anchor, struct err *err)
 {
+    AUTO_CLOSE int kept = anchor < 0 ? -1 : fcntl(anchor, F_DUPFD_CLOEXEC, 10);
     AUTO_CLOSE int control = fcntl(SETUP_CONTROL_FD, F_DUPFD, 10);
     AUTO_CLOSE int init = fcntl(setup->init_fd, F_DUPFD, 10);
     AUTO_CLOSE int alive = fcntl(setup->alive_fd, F_DUPFD, 10);
@@ -60,7 +61,9 @@ static int arrange_descriptors(const struct setup *setup, struct err *err)
     if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup2(oom, SETUP_OOM_FD)) < 0 ||
         SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 || SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
         return err_sys(err, errno, "arrange descriptors");
-    return lockdown_descriptors(ALIVE_FD, err);
+    if (anchor >= 0 && (kept < 0 || SYS(dup3(kept, ANCHOR_FD, O_CLOEXEC)) < 0))
+        return err_sys(err, errno, "arrange descriptors");
+    return lockdown_descriptors(anchor >= 0 ? ANCHOR_FD : ALIVE_FD, err);
 }
 
 /* The maker's pidfd is readable when it died before the kernel knew whom to kill with it. */
@@ -74,14 +77,14 @@ static int die_with_maker(struct err *err)
     return 0;
 }
 
-static int second_fence(const struct setup *setup, struct err *err)
+static int second_fence(const struct setup *setup, bool anchored, struct err *err)
 {
     const char *volumes[JAIL_MOUNTS_MAX + 2] = {0};
     size_t count = 0;
     for (size_t i = 0; i < setup->mounts->count; i++)
         if (setup->mounts->items[i].writable)
             volumes[count++] = setup->mounts->items[i].dst;
-    return landlock_restrict(mounts_writable(setup->plan), volumes, err);
+    return landlock_restrict(mounts_writable(setup->plan), volumes, anchored ? ANCHOR_FD : -1, err);
 }
 
 static int reset_signals(struct err *err)
@@ -106,19 +109,20 @@ static int run_init(struct err *err)
 int setup_run(const struct setup *setup, struct err *err)
 {
     const struct jail_limits *limits = &setup->plan->limits;
+    int anchor = -1;
     if (become_tenant(err) < 0 || name_host(setup->plan, err) < 0 || own_cgroup_view(err) < 0)
         return -1;
-    if (mounts_enter(setup->mounts, setup->plan, err) < 0)
+    if (mounts_enter(setup->mounts, setup->plan, &anchor, err) < 0)
         return -1;
     /* From here on only the jail's own tree can be named. */
-    if (arrange_descriptors(setup, err) < 0 || reset_signals(err) < 0)
+    if (arrange_descriptors(setup, anchor, err) < 0 || reset_signals(err) < 0)
         return -1;
     if (lockdown_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
         return -1;
     /* A change of credentials clears this, so not before. */
     if (die_with_maker(err) < 0)
         return -1;
-    if (second_fence(setup, err) < 0 || filter_install(err) < 0)
+    if (second_fence(setup, anchor >= 0, err) < 0 || filter_install(err) < 0)
         return -1;
     return run_init(err);
 }

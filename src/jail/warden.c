@@ -17,6 +17,7 @@
 #include "jail/lockdown.h"
 #include "jail/maker.h"
 #include "jail/netns.h"
+#include "jail/relayer.h"
 #include "jail/setup.h"
 
 /* A jail's way. BUILDING: its process sets itself up; control_fd is watched. POOLED: finished,
@@ -30,6 +31,7 @@ struct slot {
     struct made made;
     uint32_t request; /* whom to answer; 0: nobody asked, it is for the pool */
     bool answer_end;
+    bool frozen;      /* by its owner */
     uint32_t profile; /* of the pool, when it was made for it */
 };
 
@@ -316,9 +318,26 @@ static void on_freeze(uint32_t request, struct wire_in *in)
     if (slot == NULL)
         return;
     if (cgroup_freeze(&self.maker.cgroups, &slot->made.cgroup, frozen, &err) < 0)
-        say_failed(request, &err);
-    else
-        say_done(request);
+        return say_failed(request, &err);
+    slot->frozen = frozen;
+    say_done(request);
+}
+
+static void on_relayer(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct jail_plan plan;
+    struct err err = {0};
+    bool broken = false;
+    if (slot == NULL)
+        return;
+    if (plan_get(in, &plan, &err) == 0 &&
+        relayer_run(&self.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0)
+        return say_done(request);
+    /* Without its mounts it is of no use to anybody. */
+    if (broken)
+        maker_kill(&self.maker, &slot->made);
+    say_failed(request, &err);
 }
 
 static void on_listen(uint32_t request, struct wire_in *in)
@@ -364,8 +383,9 @@ static const struct {
     uint32_t type;
     void (*handle)(uint32_t request, struct wire_in *in);
 } handlers[] = {
-    {WARDEN_MAKE, on_make},     {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
-    {WARDEN_FREEZE, on_freeze}, {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
+    {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
+    {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
+    {WARDEN_RELAYER, on_relayer},
 };
 
 static void on_daemon(void)

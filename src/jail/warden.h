@@ -17,11 +17,12 @@ enum warden_message {
     WARDEN_FREEZE,   /* jail, 1 or 0 */
     WARDEN_POOL,     /* count, plan: jails of this plan are kept ready */
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
+    WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
-    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN */
+    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER */
     WARDEN_FAILED,      /* err */
 };
 

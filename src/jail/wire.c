@@ -110,7 +110,7 @@ bool wire_ended(const struct wire_in *in)
     return !in->bad && in->rest.len == 0;
 }
 
-int wire_send(int fd, struct str packet, const int *fds, size_t fd_count, struct err *err)
+static ssize_t send_packet(int fd, struct str packet, const int *fds, size_t fd_count, int flags)
 {
     union {
         struct cmsghdr align;
@@ -128,12 +128,25 @@ int wire_send(int fd, struct str packet, const int *fds, size_t fd_count, struct
         head->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
         memcpy(CMSG_DATA(head), fds, sizeof(int) * fd_count);
     }
-    for (;;) {
-        if (SYS(sendmsg(fd, &message, MSG_NOSIGNAL)) >= 0)
-            return 0;
-        if (errno != EINTR)
-            return err_sys(err, errno, "send");
-    }
+    ssize_t sent;
+    do {
+        sent = SYS(sendmsg(fd, &message, MSG_NOSIGNAL | flags));
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+int wire_send(int fd, struct str packet, const int *fds, size_t fd_count, struct err *err)
+{
+    if (send_packet(fd, packet, fds, fd_count, 0) < 0)
+        return err_sys(err, errno, "send");
+    return 0;
+}
+
+int wire_try_send(int fd, struct str packet, const int *fds, size_t fd_count, struct err *err)
+{
+    if (send_packet(fd, packet, fds, fd_count, MSG_DONTWAIT) >= 0)
+        return 1;
+    return errno == EAGAIN ? 0 : err_sys(err, errno, "send");
 }
 
 void wire_close_fds(int fds[WIRE_FDS_MAX])

@@ -37,6 +37,9 @@ bool wire_ended(const struct wire_in *in);
 
 /* Sends one packet with descriptors; they stay the caller's. */
 int wire_send(int fd, struct str packet, const int *fds, size_t fd_count, struct err *err) MUST_USE;
+/* The same without waiting: 1 when it went, 0 when the socket is full. */
+int wire_try_send(int fd, struct str packet, const int *fds, size_t fd_count,
+                  struct err *err) MUST_USE;
 /* Takes one packet into `space` (WIRE_MAX bytes); descriptors arrive CLOEXEC, unused ones are -1.
  * Gives its length, 0 when the other end is closed. A packet or list of descriptors that was cut
  * is an error. With `wait` false and nothing there: LIMIT with EAGAIN. */

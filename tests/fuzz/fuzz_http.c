@@ -25,14 +25,16 @@ static void echo(struct request *request, UNUSED void *ctx)
     reply_body(request, 200, "application/octet-stream", &body);
 }
 
+static const struct route_query says[] = {{"say", "{\"type\":\"string\"}", ""}, {0}};
+
 static const struct route routes[] = {
-    {"GET", "/echo", echo, "", .is_open = true},
-    {"POST", "/echo/{word}", echo, "", .is_open = true, .body_max = 4096},
+    {"GET", "/echo", echo, "", .scope = SCOPE_OPEN, .query = says},
+    {"POST", "/echo/{word}", echo, "", .scope = SCOPE_OPEN, .body_max = 4096},
     {"GET", "/closed", echo, ""},
     {0},
 };
 
-static bool no_token(UNUSED void *ctx, UNUSED struct str token)
+static bool no_token(UNUSED void *ctx, UNUSED struct str token, UNUSED struct caller *ret_caller)
 {
     return false;
 }

@@ -1,22 +1,8 @@
 #include "api/http.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "api/metrics.h"
 #include "base/json.h"
-#include "test.h"
-
-/* The server in this process, spoken to over a socket pair. */
-struct fixture {
-    struct loop *loop;
-    struct http *http;
-    struct request *held;
-    int handled, drained;
-    int client;
-};
+#include "talk.h"
 
 static void echo(struct request *request, void *ctx)
 {
@@ -59,91 +45,26 @@ static void canary(struct request *request, void *ctx)
     reply_text(request, 200, "executed");
 }
 
-static const struct route routes[] = {
-    {"POST", "/echo", echo, "", .is_open = true, .body_max = 100},
-    {"GET", "/echo", echo, "", .is_open = true},
-    {"GET", "/hold", hold, "", .is_open = true},
-    {"POST", "/things/{id}", thing, ""},
-    {"GET", "/canary", canary, "", .is_open = true},
+static const struct route_query echo_query[] = {
+    {"say", "{\"type\":\"string\"}", "What to say"},
+    {"times", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":3}", "How often"},
     {0},
 };
 
-static bool check_token(UNUSED void *ctx, struct str token)
-{
-    return str_eq(token, STR("secret"));
-}
-
-static void connect_client(struct fixture *fix)
-{
-    struct err err = {0};
-    int ends[2];
-    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    struct sockaddr peer = {.sa_family = AF_UNIX};
-    CHECK_OK(http_add_connection(fix->http, ends[0], &peer, sizeof peer, &err));
-    fix->client = ends[1];
-}
-
-static void start(struct fixture *fix, struct http_options options)
-{
-    static const char *const hosts[] = {"x", NULL}, *const origins[] = {"http://x", NULL};
-    struct err err = {0};
-    (void)signal(SIGPIPE, SIG_IGN);
-    options.rules = (struct request_rules){routes, fix, hosts, origins, check_token, false};
-    CHECK_OK(loop_open(&fix->loop, &err));
-    CHECK_OK(http_open(fix->loop, -1, &options, &fix->http, &err));
-    connect_client(fix);
-}
-
-static void stop(struct fixture *fix)
-{
-    (void)close(fix->client);
-    fix->http = http_free(fix->http);
-    fix->loop = loop_free(fix->loop);
-}
-
-static void step(struct fixture *fix, int count)
-{
-    for (int i = 0; i < count; i++)
-        (void)loop_step(fix->loop);
-}
-
-/* Sends, and reads until nothing comes any more. `ret_closed` tells whether the server hung up. */
-static char *talk(struct fixture *fix, struct str bytes, bool *ret_closed)
-{
-    static char answer[64 << 10];
-    size_t len = 0;
-    *ret_closed = false;
-    (void)!write(fix->client, bytes.ptr, bytes.len);
-    for (int quiet = 0; quiet < 20;) {
-        step(fix, 1);
-        ssize_t count = read(fix->client, answer + len, sizeof answer - 1 - len);
-        if (count == 0) {
-            *ret_closed = true;
-            break;
-        }
-        len += count > 0 ? (size_t)count : 0;
-        quiet = count > 0 ? 0 : quiet + 1;
-    }
-    answer[len] = '\0';
-    return answer;
-}
-
-static bool says(const char *answer, const char *text)
-{
-    if (strstr(answer, text) != NULL)
-        return true;
-    print_error("answer \"%s\"\nlacks  \"%s\"\n", answer, text);
-    return false;
-}
-
-#define H "Host: x\r\n"
-#define ASK(fix, text) talk((fix), STR(text), &closed)
+static const struct route routes[] = {
+    {"POST", "/echo", echo, "", .scope = SCOPE_OPEN, .body_max = 100, .query = echo_query},
+    {"GET", "/echo", echo, "", .scope = SCOPE_OPEN, .query = echo_query},
+    {"GET", "/hold", hold, "", .scope = SCOPE_OPEN},
+    {"POST", "/things/{id}", thing, ""},
+    {"GET", "/canary", canary, "", .scope = SCOPE_OPEN},
+    {0},
+};
 
 TEST(bodies_queries_and_keep_alive)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     CHECK(says(ASK(&fix, "POST /echo?say=a%20b HTTP/1.1\r\n" H "Content-Length: 5\r\n\r\nhello"),
                "\r\n\r\na b:hello"));
     CHECK(!closed);
@@ -163,7 +84,7 @@ TEST(errors_have_one_shape_and_keep_the_connection)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     const char *answer = ASK(&fix, "GET /nothing HTTP/1.1\r\n" H
                                    "Authorization: Bearer secret\r\nX-Request-Id: my-id\r\n\r\n");
     CHECK(says(answer, "404 Not Found"));
@@ -187,7 +108,7 @@ TEST(host_origin_and_token_are_checked)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
 #define TOKEN "Authorization: Bearer secret\r\n"
     CHECK(says(ASK(&fix, "GET /canary HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "421 "));
     CHECK(says(ASK(&fix, "GET /canary HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "\"misdirected\""));
@@ -220,7 +141,7 @@ TEST(too_large_bodies_are_refused_before_they_are_read)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     CHECK(says(ASK(&fix, "POST /echo HTTP/1.1\r\n" H "Content-Length: 101\r\n\r\n"), "413 "));
     CHECK(closed);
     (void)close(fix.client);
@@ -264,7 +185,7 @@ TEST(nothing_behind_a_malformed_request_is_executed)
     for (size_t i = 0; i < countof(bad); i++) {
         struct fixture fix = {0};
         bool closed;
-        start(&fix, (struct http_options){0});
+        start(&fix, routes, (struct http_options){0});
         const char *answer = talk(&fix, str_of(bad[i]), &closed);
         if (!closed || fix.handled != 0 ||
             (strstr(answer, "HTTP/1.1 400 ") != answer &&
@@ -279,7 +200,7 @@ TEST(a_sound_request_before_a_malformed_one_is_answered)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     const char *answer =
         ASK(&fix, "GET /echo?say=hi HTTP/1.1\r\n" H "\r\nGET  / HTTP/1.1\r\n" CANARY);
     CHECK(says(answer, "\r\n\r\nhi:"));
@@ -298,7 +219,7 @@ TEST(a_held_request_is_answered_later_and_drain_waits_for_it)
 {
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     CHECK_CSTR(ASK(&fix, "GET /hold HTTP/1.1\r\n" H "\r\n"), "");
     CHECK(fix.held != NULL);
     CHECK_INT(http_counts(fix.http).running, 1);
@@ -324,7 +245,7 @@ TEST(slow_heads_and_bodies_are_cut)
     for (size_t i = 0; i < countof(slow); i++) {
         struct fixture fix = {0};
         bool closed = false;
-        start(&fix, (struct http_options){.head_ms = 1, .body_idle_ms = 1});
+        start(&fix, routes, (struct http_options){.head_ms = 1, .body_idle_ms = 1});
         CHECK_CSTR(talk(&fix, str_of(slow[i]), &closed), "");
         const char *answer = "";
         while (answer[0] == '\0')
@@ -339,7 +260,7 @@ TEST(idle_connections_end)
 {
     struct fixture fix = {0};
     bool closed = false;
-    start(&fix, (struct http_options){.keep_alive_ms = 1});
+    start(&fix, routes, (struct http_options){.keep_alive_ms = 1});
     while (!closed)
         CHECK_CSTR(ASK(&fix, ""), "");
     CHECK_INT(http_counts(fix.http).connections, 0);
@@ -351,7 +272,7 @@ TEST(idle_connections_make_room_for_new_ones)
     struct fixture fix = {0};
     bool closed;
     int idle[20];
-    start(&fix, (struct http_options){.connections_max = 4});
+    start(&fix, routes, (struct http_options){.connections_max = 4});
     for (size_t i = 0; i < countof(idle); i++) {
         idle[i] = fix.client;
         step(&fix, 3);
@@ -374,7 +295,7 @@ TEST(vanished_clients_leave_nothing)
                                           "GET /echo HTTP/1.1\r\n" H "\r\n"};
     struct fixture fix = {0};
     bool closed;
-    start(&fix, (struct http_options){0});
+    start(&fix, routes, (struct http_options){0});
     (void)close(fix.client);
     step(&fix, 5);
     int before = test_open_fds();

@@ -19,7 +19,12 @@ static int kernel_open(int dir_fd, const char *path, int flags, unsigned how)
     open_how.resolve |= (how & FD_IN_ROOT) != 0 ? RESOLVE_IN_ROOT : RESOLVE_BENEATH;
     open_how.resolve |= (how & FD_NO_LINKS) != 0 ? RESOLVE_NO_SYMLINKS : 0;
     open_how.resolve |= (how & FD_NO_XDEV) != 0 ? RESOLVE_NO_XDEV : 0;
-    return (int)syscall(SYS_openat2, dir_fd, path, &open_how, sizeof open_how);
+    /* EAGAIN: somebody on this machine renamed something while ".." was looked up. */
+    for (int tries = 0;; tries++) {
+        int fd = (int)syscall(SYS_openat2, dir_fd, path, &open_how, sizeof open_how);
+        if (fd >= 0 || errno != EAGAIN || tries == 1000)
+            return fd;
+    }
 }
 
 static void check_same(int dir_fd, const char *path, int flags, unsigned how)

@@ -140,8 +140,8 @@ TEST(vm_image_round_trips)
     AUTO_VM_IMAGE struct vm_image *image = NULL, *decoded = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
-    CHECK_OK(vm_image_decode(buf_str(&bytes), &decoded, &err));
+    CHECK_OK(vm_save_bytes(shared, vm_engine_key(), &bytes, &err));
+    CHECK_OK(vm_image_decode(buf_str(&bytes), vm_engine_key(), &decoded, &err));
     CHECK(vm_image_bytes(image) == vm_image_bytes(decoded));
     for (int i = 0; i < 2; i++) {
         CHECK_OK(vm_load(shared, decoded, &limits, &err));
@@ -158,13 +158,14 @@ TEST(vm_image_refuses_damage)
     AUTO_VM_IMAGE struct vm_image *image = NULL, *decoded = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
-    CHECK_ERR(vm_image_decode(STR(""), &decoded, &err), ERR_INVALID);
-    CHECK_ERR(vm_image_decode(str_slice(buf_str(&bytes), 0, bytes.len - 1), &decoded, &err),
+    CHECK_OK(vm_save_bytes(shared, vm_engine_key(), &bytes, &err));
+    CHECK_ERR(vm_image_decode(STR(""), vm_engine_key(), &decoded, &err), ERR_INVALID);
+    CHECK_ERR(vm_image_decode(str_slice(buf_str(&bytes), 0, bytes.len - 1), vm_engine_key(),
+                              &decoded, &err),
               ERR_INVALID);
     for (size_t at = 0; at < 300; at += 3) {
         bytes.ptr[at] ^= 0x55;
-        if (vm_image_decode(buf_str(&bytes), &decoded, &err) == 0)
+        if (vm_image_decode(buf_str(&bytes), vm_engine_key(), &decoded, &err) == 0)
             decoded = vm_image_free(decoded);
         bytes.ptr[at] ^= 0x55;
     }
@@ -191,7 +192,7 @@ TEST(vm_wipes_what_was_there)
     AUTO_VM_IMAGE struct vm_image *image = NULL;
     CHECK_OK(vm_save(shared, &image, &err));
     AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(vm_save_bytes(shared, &bytes, &err));
+    CHECK_OK(vm_save_bytes(shared, vm_engine_key(), &bytes, &err));
     CHECK(str_find(buf_str(&bytes), STR("SECRET-")) == bytes.len);
     CHECK(str_find(buf_str(&bytes), STR("SECRETSTACK")) == bytes.len);
     CHECK(vm_image_bytes(image) < vm_image_bytes(template) + (256 << 10));

@@ -1,0 +1,295 @@
+/* Who may ask: every check that comes before a handler, in the order in which they are made. */
+
+#include "api/guard.h"
+#include "api/request.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/schema.h"
+
+static bool is_request_id(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!alnum && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return s.len > 0 && s.len <= REQUEST_ID_MAX;
+}
+
+static void choose_id(struct request *request)
+{
+    struct str given = request_header(request, "X-Request-Id");
+    if (is_request_id(given))
+        (void)snprintf(request->id, sizeof request->id, "%.*s", STR_ARG(given));
+    else
+        id_new(request->id);
+    log_set_request_id(str_of(request->id));
+}
+
+static bool is_listed(const char *const *list, struct str value)
+{
+    for (; list != NULL && *list != NULL; list++)
+        if (str_eq_nocase(str_of(*list), value))
+            return true;
+    return false;
+}
+
+/* A page that resolves its own name to our address sends its own name in Host. */
+static bool check_host(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    struct str host = request_header(request, "Host");
+    if (is_listed(rules->hosts, host))
+        return true;
+    if (rules->find_port != NULL && rules->find_port(rules->ctx, request, host))
+        return true;
+    (void)err_set(&err, ERR_MISDIRECTED,
+                  "this server is not '%.*s'; use the address it printed at start, or name it with "
+                  "--name",
+                  STR_ARG(str_slice(host, 0, 100)));
+    reply_error(request, &err);
+    return false;
+}
+
+static bool check_origin(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    size_t count = request_count_headers(request, "Origin");
+    struct str origin = request_header(request, "Origin");
+    if (count == 0 || (count == 1 && is_listed(rules->origins, origin)))
+        return true;
+    if (count == 1 && is_listed(rules->cors_origins, origin)) {
+        request->is_cors = true;
+        reply_header(request, "Access-Control-Allow-Origin", origin);
+        reply_header(request, "Access-Control-Expose-Headers",
+                     STR("X-Request-Id, ETag, Content-Range, Retry-After"));
+        reply_header(request, "Vary", STR("Origin"));
+        return true;
+    }
+    (void)err_set(&err, ERR_FORBIDDEN, "pages of '%.*s' may not use this server",
+                  STR_ARG(str_slice(origin, 0, 100)));
+    reply_error(request, &err);
+    return false;
+}
+
+static void refuse_token(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    int64_t wait_s =
+        rules->guard == NULL ? 0 : guard_fail(rules->guard, request->peer, clock_now_ms());
+    if (wait_s > 0) {
+        (void)err_set(&err, ERR_LIMIT,
+                      "too many wrong tokens from this address; send the right one");
+        reply_header(request, "Retry-After",
+                     arena_printf(&request->arena, "%lld", (long long)wait_s));
+    } else {
+        (void)err_set(&err, ERR_UNAUTHORIZED,
+                      "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
+        reply_header(request, "WWW-Authenticate", STR("Bearer"));
+    }
+    reply_error(request, &err);
+}
+
+/* A browser asks this before it sends a page's request; it carries no token. */
+static bool is_preflight(const struct request *request)
+{
+    return request->is_cors && str_eq(request->method, STR("OPTIONS")) &&
+           request_header(request, "Access-Control-Request-Method").len > 0;
+}
+
+static void answer_preflight(struct request *request)
+{
+    reply_header(request, "Access-Control-Allow-Methods",
+                 STR("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    reply_header(request, "Access-Control-Allow-Headers",
+                 STR("Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+                     "Last-Event-ID, Range, X-Request-Id"));
+    reply_header(request, "Access-Control-Max-Age", STR("600"));
+    reply_empty(request, 204);
+}
+
+static bool check_token(struct request *request, const struct request_rules *rules,
+                        const struct route *route)
+{
+    struct err err;
+    if (request_count_headers(request, "Authorization") > 1) {
+        (void)err_set(&err, ERR_INVALID, "Authorization comes twice");
+        reply_error(request, &err);
+        return false;
+    }
+    struct str given = request_header(request, "Authorization");
+    struct str scheme = str_slice(given, 0, 7);
+    if (str_eq_nocase(scheme, STR("Bearer ")) &&
+        rules->check_token(rules->ctx, str_slice(given, 7, given.len), &request->caller))
+        return true;
+    if (given.len == 0 && route != NULL && route->is_signed && rules->check_signature != NULL &&
+        rules->check_signature(rules->ctx, request, &request->caller))
+        return true;
+    refuse_token(request, rules);
+    return false;
+}
+
+static bool check_rate(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    int64_t wait_s =
+        rules->check_rate == NULL ? 0 : rules->check_rate(rules->ctx, &request->caller);
+    if (wait_s <= 0)
+        return true;
+    (void)err_set(&err, ERR_LIMIT, "this token asks too often; wait %lld s", (long long)wait_s);
+    reply_header(request, "Retry-After", arena_printf(&request->arena, "%lld", (long long)wait_s));
+    reply_error(request, &err);
+    return false;
+}
+
+static bool check_scope(struct request *request)
+{
+    struct err err;
+    enum route_scope scope = request->match.route->scope;
+    if (scope == SCOPE_OPEN || (request->caller.scopes & SCOPE_BIT(scope)) != 0)
+        return true;
+    (void)err_set(&err, ERR_FORBIDDEN,
+                  "this token lacks the scope '%s'; make one that has it with 'sandglass token "
+                  "create --scope %s'",
+                  scope_name(scope), scope_name(scope));
+    reply_error(request, &err);
+    return false;
+}
+
+static int check_param(struct request *request, const struct route_query *known, struct err *err)
+{
+    struct str text = {0};
+    AUTO_JSON struct json_t *schema = NULL;
+    AUTO_JSON struct json_t *value = NULL;
+    struct str type = {0};
+    if (json_parse(str_of(known->schema), &schema, err) < 0)
+        return -1;
+    (void)request_query(request, known->name, &text);
+    (void)!json_to_str(json_get(schema, "type"), &type);
+    if (str_eq(type, STR("boolean")) && (text.len == 0 || str_eq(text, STR("1"))))
+        return 0;
+    AUTO_BUF struct buf quoted = {0};
+    struct json_out out = {.buf = &quoted};
+    bool is_text = str_eq(type, STR("string"));
+    if (!is_text && json_parse(text, &value, err) == 0)
+        return schema_check(schema, value, known->name, err);
+    if (!str_is_utf8(text))
+        return err_set(err, ERR_INVALID, "%s is not UTF-8", known->name);
+    json_put_str(&out, text);
+    if (json_parse(buf_str(&quoted), &value, err) < 0)
+        return err_wrap(err, "%s", known->name);
+    return schema_check(schema, value, known->name, err);
+}
+
+static int check_query_item(struct request *request, struct str name, struct err *err)
+{
+    struct nearest nearest = {.word = name};
+    for (const struct route_query *known = request->match.route->query;
+         known != NULL && known->name != NULL; known++) {
+        if (str_eq(name, str_of(known->name)))
+            return check_param(request, known, err);
+        nearest_offer(&nearest, str_of(known->name));
+    }
+    if (nearest.best.len > 0)
+        return err_set(err, ERR_INVALID, "there is no query parameter '%.*s'; did you mean '%.*s'?",
+                       STR_ARG(str_slice(name, 0, 40)), STR_ARG(nearest.best));
+    return err_set(err, ERR_INVALID, "there is no query parameter '%.*s'",
+                   STR_ARG(str_slice(name, 0, 40)));
+}
+
+static bool check_query(struct request *request)
+{
+    struct err err;
+    struct str rest = request->query, pair;
+    if (request->match.route->takes == FORM_PROXY)
+        return true;
+    while (str_split(&rest, '&', &pair)) {
+        struct str name = str_slice(pair, 0, str_find_char(pair, '='));
+        if (name.len == 0 || check_query_item(request, name, &err) == 0)
+            continue;
+        reply_error_at(request, &err, name);
+        return false;
+    }
+    return true;
+}
+
+static bool check_route(struct request *request)
+{
+    struct err err;
+    if (request->match.route != NULL)
+        return true;
+    if (request->match.path_known) {
+        reply_header(request, "Allow", str_of(request->match.allow));
+        if (str_eq(request->method, STR("OPTIONS"))) {
+            reply_empty(request, 204);
+            return false;
+        }
+        (void)err_set(&err, ERR_METHOD, "%.*s is not allowed on '%.*s'; allowed are %s",
+                      STR_ARG(request->method), STR_ARG(str_slice(request->path, 0, 100)),
+                      request->match.allow);
+    } else {
+        (void)err_set(&err, ERR_NOT_FOUND, "there is no '%.*s'",
+                      STR_ARG(str_slice(request->path, 0, 100)));
+    }
+    reply_error(request, &err);
+    return false;
+}
+
+static bool check_body_size(struct request *request)
+{
+    struct err err;
+    const struct route *route = request->match.route;
+    size_t max = route->body_max;
+    if (max == 0 && route_streams(route))
+        return true;
+    max = max == 0 ? ROUTE_BODY_MAX : max;
+    request->body = buf_with_limit(max);
+    struct str length = request_header(request, "Content-Length");
+    int64_t n;
+    if (length.len == 0 || str_to_i64(str_trim(length), 0, (int64_t)max, &n))
+        return true;
+    (void)err_set(&err, ERR_TOO_LARGE, "the body has %.*s bytes; at most %zu are taken",
+                  STR_ARG(str_slice(length, 0, 20)), max);
+    reply_error(request, &err);
+    return false;
+}
+
+static bool check_draining(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    if (!rules->is_draining)
+        return true;
+    request->must_close = true;
+    (void)err_set(&err, ERR_UNAVAILABLE, "the server is stopping");
+    reply_header(request, "Retry-After", STR("1"));
+    reply_error(request, &err);
+    return false;
+}
+
+void request_begin(struct request *request, const struct request_rules *rules)
+{
+    choose_id(request);
+    request->rules = rules;
+    size_t mark = str_find_char(request->target, '?');
+    request->path = str_slice(request->target, 0, mark);
+    request->query = str_slice(request->target, mark + 1, request->target.len);
+    /* Who may ask comes before what is there: a stranger learns nothing from the path. */
+    if (!check_host(request, rules) || !check_origin(request, rules))
+        return;
+    if (is_preflight(request)) {
+        answer_preflight(request);
+        return;
+    }
+    struct route_match *match = &request->match;
+    route_find(rules->routes, request->method, request->path, match);
+    bool is_open = match->route != NULL && match->route->scope == SCOPE_OPEN;
+    if (!is_open && (!check_token(request, rules, match->route) ||
+                     !check_draining(request, rules) || !check_rate(request, rules)))
+        return;
+    if (check_route(request) && check_scope(request) && check_query(request))
+        (void)check_body_size(request);
+}

@@ -1,0 +1,163 @@
+#pragma once
+
+/* Sandboxes: places with a life. Part of engine/engine.h, which says how calls behave. */
+
+#include "engine/caller.h"
+
+/* DEFAULT is what the configuration names. */
+enum engine_tier {
+    ENGINE_TIER_DEFAULT,
+    ENGINE_TIER_JAIL,
+    ENGINE_TIER_ISOLATE,
+    ENGINE_TIER_MEMORY, /* files only; nothing runs */
+    ENGINE_TIER_COUNT
+};
+const char *engine_tier_name(enum engine_tier tier);
+bool engine_tier_of_name(struct str name, enum engine_tier *ret_tier) MUST_USE;
+
+/* A sandbox's life. Moves are the rows of `moves` in sandbox_state.c, and no others happen:
+ *
+ *     creating     its place is being made; verbs on it wait
+ *     running      takes work
+ *     pausing      its state is being put aside
+ *     paused       holds its state and no processes; a verb that needs it running resumes it
+ *     resuming     its place is being brought back
+ *     stopping     its place is being taken down
+ *     stopped      its files are gone; the record and the logs stay until it is deleted
+ *     failed       could not be made, or broke; the reason says why
+ *     interrupted  the daemon or its maker died under it; its volume and its last saved state are
+ *                  there: resume brings it back, with the files that were saved */
+enum sandbox_state {
+    SANDBOX_CREATING,
+    SANDBOX_RUNNING,
+    SANDBOX_PAUSING,
+    SANDBOX_PAUSED,
+    SANDBOX_RESUMING,
+    SANDBOX_STOPPING,
+    SANDBOX_STOPPED,
+    SANDBOX_FAILED,
+    SANDBOX_INTERRUPTED,
+    SANDBOX_STATE_COUNT
+};
+const char *sandbox_state_name(enum sandbox_state state);
+bool sandbox_state_of_name(struct str name, enum sandbox_state *ret_state) MUST_USE;
+
+enum sandbox_on_timeout { SANDBOX_PAUSE_AT_TIMEOUT, SANDBOX_KILL_AT_TIMEOUT };
+
+/* 0 means the configuration's. */
+struct sandbox_limits {
+    int64_t memory_bytes, disk_bytes, cpu_milli, pids;
+    int64_t exec_ms; /* of one command or evaluation that names no time */
+};
+
+struct sandbox_spec {
+    enum engine_tier tier;
+    struct str runtime; /* "js" in an isolate, "bash" in a jail; empty for the tier's own */
+    struct str name;    /* for people; need not be unique */
+    const struct str *snapshots; /* ids or slugs, lowest first */
+    size_t snapshot_count;
+    struct str volume; /* id; at /workspace. BUSY while another sandbox writes it */
+    struct engine_pairs env;
+    struct engine_pairs metadata;
+    struct sandbox_limits limits;
+    struct str network; /* a policy (egress/policy.h); empty for none */
+    int64_t timeout_ms; /* from its start; 0: the configuration's; -1: none */
+    int64_t idle_ms;    /* without work; the same */
+    enum sandbox_on_timeout on_timeout;
+};
+
+struct sandbox_checkpoint {
+    struct str id, name;
+    int64_t created_ms;
+};
+
+/* What is known of a sandbox. Dates are milliseconds since 1970, 0 for not yet. */
+struct sandbox_info {
+    struct str id, tenant, name, runtime;
+    enum engine_tier tier;
+    enum sandbox_state state;
+    struct str reason; /* of failed, stopped and interrupted: one line */
+    struct str session, volume, forked_from;
+    const struct str *snapshots; /* ids */
+    size_t snapshot_count;
+    struct engine_pairs env, metadata;
+    struct sandbox_limits limits; /* in effect */
+    struct str network;           /* in the policy's own words */
+    int64_t timeout_ms, idle_ms;  /* in effect; 0 for none */
+    enum sandbox_on_timeout on_timeout;
+    int64_t created_ms, started_ms, active_ms, ended_ms;
+    int64_t expires_ms; /* when its timeout comes; 0 for never or not running */
+    const struct sandbox_checkpoint *checkpoints;
+    size_t checkpoint_count;
+    uint64_t version; /* grows with each change */
+};
+
+typedef void sandbox_done(void *ctx, const struct sandbox_info *sandbox, const struct err *why);
+
+/* INVALID names the field; NOT_FOUND a snapshot or volume; LIMIT the quota; UNSUPPORTED what the
+ * tier or the host cannot give. */
+void engine_sandbox_create(struct engine *engine, const struct engine_caller *caller,
+                           const struct sandbox_spec *spec, sandbox_done *done, void *ctx);
+
+int engine_sandbox_get(struct engine *engine, const struct engine_caller *caller, struct str id,
+                       struct sandbox_info *ret_sandbox, struct err *err) MUST_USE;
+
+struct sandbox_filter {
+    unsigned states;              /* bit 1 << SANDBOX_RUNNING and so on; 0 for all */
+    struct str name;              /* empty for all */
+    struct engine_pairs metadata; /* all of these */
+    struct engine_page page;
+};
+struct sandbox_list {
+    struct sandbox_info *items;
+    size_t count;
+    char next[ENGINE_CURSOR_SIZE]; /* "" at the end */
+};
+/* INVALID for a cursor that none of these calls gave. */
+int engine_sandbox_list(struct engine *engine, const struct engine_caller *caller,
+                        const struct sandbox_filter *filter, struct arena *arena,
+                        struct sandbox_list *ret_list, struct err *err) MUST_USE;
+
+/* Brings it to `running` when it is paused or interrupted, and counts as work. GONE when it has
+ * stopped. A `timeout_ms` other than 0 is set anew from now (-1: none). */
+void engine_sandbox_connect(struct engine *engine, const struct engine_caller *caller,
+                            struct str id, int64_t timeout_ms, sandbox_done *done, void *ctx);
+
+/* What can be changed while it lives; NULL leaves as it is. */
+struct sandbox_change {
+    const int64_t *timeout_ms; /* from now; -1: none */
+    const int64_t *idle_ms;
+    const enum sandbox_on_timeout *on_timeout;
+    const struct str *name;
+    const struct engine_pairs *metadata; /* replaces all of it */
+    const struct str *network;           /* holds at once, for open connections too */
+};
+void engine_sandbox_update(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           const struct sandbox_change *change, sandbox_done *done, void *ctx);
+
+/* CONFLICT when its state does not allow the move. Where the sandbox is there already (paused for
+ * pause, running for resume, stopped for stop), that is the answer. */
+void engine_sandbox_pause(struct engine *engine, const struct engine_caller *caller, struct str id,
+                          sandbox_done *done, void *ctx);
+void engine_sandbox_resume(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           sandbox_done *done, void *ctx);
+void engine_sandbox_stop(struct engine *engine, const struct engine_caller *caller, struct str id,
+                         sandbox_done *done, void *ctx);
+/* Stops it first. Its record, commands and logs go; its volume stays. */
+void engine_sandbox_delete(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           engine_done *done, void *ctx);
+
+/* `count` sandboxes (1 to ENGINE_FORKS_MAX) with the state this one has now, or at `checkpoint`
+ * (empty: now). All of them or none. Volumes are not shared with forks. */
+typedef void sandbox_many_done(void *ctx, const struct sandbox_info *sandboxes, size_t count,
+                               const struct err *why);
+void engine_sandbox_fork(struct engine *engine, const struct engine_caller *caller, struct str id,
+                         struct str checkpoint, size_t count, sandbox_many_done *done, void *ctx);
+
+typedef void checkpoint_done(void *ctx, const struct sandbox_checkpoint *checkpoint,
+                             const struct err *why);
+void engine_sandbox_checkpoint(struct engine *engine, const struct engine_caller *caller,
+                               struct str id, struct str name, checkpoint_done *done, void *ctx);
+/* By id or name. Commands that run in it end. Later checkpoints are dropped. */
+void engine_sandbox_rollback(struct engine *engine, const struct engine_caller *caller,
+                             struct str id, struct str checkpoint, sandbox_done *done, void *ctx);

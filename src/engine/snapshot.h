@@ -1,0 +1,77 @@
+#pragma once
+
+/* Snapshots: immutable file trees that sandboxes boot from. Part of engine/engine.h. */
+
+#include "engine/file.h"
+#include "engine/sandbox.h"
+
+enum { SNAPSHOT_SLUG_MAX = 64, SNAPSHOT_STACK_MAX = 16 };
+
+enum snapshot_state { SNAPSHOT_BUILDING, SNAPSHOT_READY, SNAPSHOT_FAILED };
+const char *snapshot_state_name(enum snapshot_state state);
+
+struct snapshot_info {
+    struct str id, tenant, slug;
+    enum engine_tier tier;
+    enum snapshot_state state;
+    struct str source; /* dependencies, sandbox, directory, tar, import */
+    struct str detail; /* how far it is, or why it failed */
+    int64_t created_ms, size_bytes;
+    size_t users; /* sandboxes that stand on it */
+};
+
+struct snapshot_dependency {
+    struct str package, version; /* npm name or pypi:NAME; empty: the newest */
+};
+
+/* From exactly one of: dependencies, sandbox, directory; a tar comes through
+ * engine_snapshot_upload. */
+struct snapshot_spec {
+    struct str slug; /* unique in the tenant; empty: none, or deps-HASH for dependencies */
+    const struct snapshot_dependency *dependencies;
+    size_t dependency_count;
+    struct str sandbox;   /* what it has written */
+    struct str directory; /* of the host; the operator's alone */
+};
+
+typedef void snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
+
+/* `done` comes when it is made; progress comes as events. Dependencies that were built before are
+ * not built again. A failed build leaves nothing behind. */
+void engine_snapshot_create(struct engine *engine, const struct engine_caller *caller,
+                            const struct snapshot_spec *spec, snapshot_done *done, void *ctx);
+int engine_snapshot_get(struct engine *engine, const struct engine_caller *caller, struct str id,
+                        struct snapshot_info *ret_snapshot, struct err *err) MUST_USE;
+struct snapshot_list {
+    struct snapshot_info *items;
+    size_t count;
+    char next[ENGINE_CURSOR_SIZE];
+};
+int engine_snapshot_list(struct engine *engine, const struct engine_caller *caller,
+                         const struct engine_page *page, struct arena *arena,
+                         struct snapshot_list *ret_list, struct err *err) MUST_USE;
+/* BUSY while a sandbox stands on it. */
+void engine_snapshot_delete(struct engine *engine, const struct engine_caller *caller,
+                            struct str id, engine_done *done, void *ctx);
+
+/* The bytes of a tar (plain, gzip or zstd), or of what engine_snapshot_download gave: then its
+ * manifest is verified whole before anything of it is used. */
+enum snapshot_form { SNAPSHOT_TAR, SNAPSHOT_EXPORT };
+struct snapshot_writer;
+struct snapshot_writer_calls {
+    void (*on_drain)(void *ctx);
+    void (*on_done)(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
+};
+int engine_snapshot_upload(struct engine *engine, const struct engine_caller *caller,
+                           struct str slug, enum snapshot_form form,
+                           const struct snapshot_writer_calls *calls, void *ctx,
+                           struct snapshot_writer **ret_writer, struct err *err) MUST_USE;
+bool snapshot_writer_write(struct snapshot_writer *writer, struct str bytes);
+void snapshot_writer_finish(struct snapshot_writer *writer);
+struct snapshot_writer *snapshot_writer_free(struct snapshot_writer *writer);
+DEFINE_FREEP(snapshot_writer)
+
+/* A tar.zst with a manifest. */
+int engine_snapshot_download(struct engine *engine, const struct engine_caller *caller,
+                             struct str id, const struct file_reader_calls *calls, void *ctx,
+                             struct file_reader **ret_reader, struct err *err) MUST_USE;

@@ -1,0 +1,39 @@
+#pragma once
+
+/* For worker.c, worker_events.c and worker_wait.c alone. */
+
+#include <sys/types.h>
+
+#include "isolate/wire.h"
+#include "isolate/worker.h"
+
+enum {
+    WORKER_REPLY_MS = 10000,     /* for what runs no script */
+    WORKER_KILL_AFTER_MS = 500,  /* past a run's deadline: its own two alarms have failed */
+    WORKER_QUEUE_SPARE = 4 << 20 /* for short answers, when long ones have filled the queue */
+};
+
+/* What was begun: nothing, a run (then console and bridge calls come before its end), or a request
+ * with one answer. */
+enum worker_state { STATE_IDLE, STATE_RUN, STATE_ASKED };
+
+struct worker {
+    int fd;
+    pid_t pid;
+    bool is_dead;
+    uint64_t runs;
+    enum worker_state state;
+    enum isolate_wire_type expected; /* in STATE_ASKED */
+    int64_t due_ms;                  /* monotonic; killed then */
+    uint64_t lines_left;             /* console calls that an honest worker may still make */
+    struct isolate_result result;    /* of the last run */
+    struct buf in, out;
+    size_t given; /* bytes of the frame at the front of `in` that the last event borrows from */
+    /* Bytes on their way. The worker may be busy, or waiting for us to read: whoever blocked on
+     * writing them could wait for ever. */
+    struct buf queue;
+    size_t queue_at; /* sent so far */
+};
+
+/* Kills and reaps; the socket is closed. */
+void worker_end(struct worker *worker);

@@ -1,0 +1,182 @@
+/* A root that can be written to: an overlay of layers.
+ *
+ * It does not become the root of the namespace itself but stands in an empty tree, the anchor, that
+ * stays when the overlay is exchanged (relayer.c). Rules of the second fence are tied to the
+ * anchor, because those tied to an overlay would not hold for its successor. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/kernel.h"
+#include "jail/mounts_internal.h"
+#include "jail/overlay.h"
+
+const char *const mounts_template_parts[] = {"usr",           "bin",   "sbin",   "lib",
+                                             "lib32",         "lib64", "libx32", "etc/alternatives",
+                                             "etc/ssl/certs", "dev",   NULL};
+
+static int carry_over(bool has_base, struct err *err)
+{
+    for (size_t i = 0; mounts_template_parts[i] != NULL; i++) {
+        const char *part = mounts_template_parts[i];
+        char src[64], dst[64];
+        struct stat st;
+        bool own = strcmp(part, "dev") == 0;
+        (void)snprintf(src, sizeof src, TREE "/%s", part);
+        (void)snprintf(dst, sizeof dst, NEW_OVERLAY "/%s", part);
+        if ((has_base && !own) || lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
+            continue;
+        AUTO_CLOSE int tree =
+            k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+        if (tree < 0)
+            return err_sys(err, errno, "open '%s'", src);
+        if (lstat(dst, &st) < 0 && mkdir(dst, 0755) < 0)
+            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be made: %s", part,
+                           strerror(errno));
+        if (mounts_put(tree, dst, true, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int attach_upper(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+{
+    AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
+    if (set->upper_fd < 0)
+        memory = mounts_new_memory(plan, err);
+    int fd = set->upper_fd < 0 ? memory : set->upper_fd;
+    if (fd < 0 || mounts_put(fd, WRITABLE, true, err) < 0)
+        return -1;
+    if ((mkdir(WRITABLE "/upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdir(WRITABLE "/work", 0755) < 0 && errno != EEXIST))
+        return err_sys(err, errno, "make the writable layer");
+    return 0;
+}
+
+/* Highest first, as overlayfs wants them. Without a base the template's is the lowest. */
+static int mount_layers(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+{
+    char paths[JAIL_LAYERS_MAX + 1][32];
+    const char *lower[JAIL_LAYERS_MAX + 2];
+    struct overlay overlay = {.lower = lower, .upper = WRITABLE};
+    for (size_t i = set->layer_count; i-- > 0;) {
+        (void)snprintf(paths[i], sizeof paths[i], LAYERS "/%zu", i);
+        if (mounts_put(set->layer_fds[i], paths[i], true, err) < 0)
+            return -1;
+        lower[overlay.lower_count++] = paths[i];
+    }
+    if (plan->base == NULL)
+        lower[overlay.lower_count++] = BASE;
+    return overlay_mount(&overlay, NEW_OVERLAY, err);
+}
+
+static int add_anchor(struct err *err)
+{
+    static const char *const options[] = {"mode=0755", "size=4k", "nr_inodes=8", NULL};
+    if (mounts_put_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NEW_ROOT, err) < 0)
+        return -1;
+    if (SYS(mkdir(NEW_ROOT JAIL_ANCHOR_ROOT, 0755)) < 0 ||
+        SYS(mkdir(NEW_ROOT JAIL_ANCHOR_SPARE, 0755)) < 0)
+        return err_sys(err, errno, "make the anchor");
+    AUTO_CLOSE int fd = SYS(open(NEW_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
+    if (fd < 0 || k_mount_setattr(fd, AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, errno, "make the anchor read-only");
+    return 0;
+}
+
+/* Whether a lower layer shows a directory there. */
+static bool is_below(const struct mount_set *set, const char *name)
+{
+    struct stat st;
+    for (size_t i = set->layer_count; i-- > 0;)
+        if (fstatat(set->layer_fds[i], name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return S_ISDIR(st.st_mode);
+    return false;
+}
+
+/* A directory that was deleted comes back empty: what lies below it stays deleted. */
+static int undelete(int upper_fd, const char *name, struct err *err)
+{
+    if (SYS(unlinkat(upper_fd, name, 0)) < 0 || SYS(mkdirat(upper_fd, name, 0755)) < 0)
+        return err_sys(err, errno, "make '/%s'", name);
+    AUTO_CLOSE int fd =
+        SYS(openat(upper_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd < 0 || SYS(fsetxattr(fd, "user.overlay.opaque", "y", 1, 0)) < 0)
+        return err_sys(err, errno, "make '/%s'", name);
+    return 0;
+}
+
+int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err)
+{
+    static const char *const dirs[] = {"workspace", "home", "home/sandbox"};
+    for (size_t i = 0; i < countof(dirs); i++) {
+        struct stat st;
+        bool there = fstatat(upper_fd, dirs[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (there && S_ISCHR(st.st_mode) && st.st_rdev == 0) {
+            if (undelete(upper_fd, dirs[i], err) < 0)
+                return -1;
+        } else if (there && !S_ISDIR(st.st_mode)) {
+            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' is not a directory", dirs[i]);
+        } else if (!there && !is_below(set, dirs[i]) && SYS(mkdirat(upper_fd, dirs[i], 0755)) < 0) {
+            return err_sys(err, errno, "make '/%s'", dirs[i]);
+        }
+    }
+    return 0;
+}
+
+static int own_places(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+{
+    if (plan->base != NULL)
+        return 0;
+    AUTO_CLOSE int upper =
+        SYS(open(WRITABLE "/upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (upper < 0)
+        return err_sys(err, errno, "open the writable layer");
+    return mounts_own_places(set, upper, err);
+}
+
+int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+{
+    if (attach_upper(set, plan, err) < 0 || own_places(set, plan, err) < 0 || add_anchor(err) < 0 ||
+        mount_layers(set, plan, err) < 0)
+        return -1;
+    return carry_over(plan->base != NULL, err);
+}
+
+/* In an overlay root home and workspace are plain directories of the writable layer. */
+static int make_places(const struct jail_plan *plan, struct err *err)
+{
+    static const char *const dirs[] = {"/proc", "/dev",          "/tmp",
+                                       "/home", "/home/sandbox", "/workspace"};
+    for (size_t i = 0; i < countof(dirs); i++) {
+        struct stat st;
+        if (lstat(dirs[i], &st) < 0 && mkdir(dirs[i], 0755) < 0)
+            return err_sys(err, errno, "make '%s'", dirs[i]);
+        if (lstat(dirs[i], &st) < 0 || !S_ISDIR(st.st_mode))
+            return err_set(err, ERR_INVALID, "bad_rootfs: '%s' is not a directory", dirs[i]);
+    }
+    for (size_t i = 4; i < countof(dirs); i++) {
+        if (i == 5 && plan->workspace != NULL)
+            continue;
+        if (chown(dirs[i], JAIL_UID, JAIL_GID) < 0 && errno != EPERM && errno != EINVAL)
+            return err_sys(err, errno, "own '%s'", dirs[i]);
+    }
+    return 0;
+}
+
+int mounts_enter_overlay(const struct jail_plan *plan, int *ret_anchor, struct err *err)
+{
+    AUTO_CLOSE int anchor = SYS(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (anchor < 0 || SYS(chroot(JAIL_ANCHOR_ROOT)) < 0 || SYS(chdir("/")) < 0)
+        return err_sys(err, errno, "enter the overlay");
+    if (make_places(plan, err) < 0)
+        return -1;
+    *ret_anchor = fd_take(&anchor);
+    return 0;
+}

@@ -1,0 +1,133 @@
+#include "jail/overlay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/kernel.h"
+#include "jail/mounts.h"
+
+/* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
+extern int mount(const char *source, const char *target, const char *type, unsigned long flags,
+                 const void *data);
+enum { NOSUID = 2, NODEV = 4, OPTIONS_SIZE = 4096 };
+
+static int set(int fs, const char *key, const char *value, struct err *err)
+{
+    unsigned how = value == NULL ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING;
+    if (k_fsconfig(fs, how, key, value) < 0)
+        return err_sys(err, errno, "overlay option '%s'", key);
+    return 0;
+}
+
+static int set_all(int fs, const struct overlay *overlay, struct err *err)
+{
+    char upper[256], work[256];
+    (void)snprintf(upper, sizeof upper, "%s/upper", overlay->upper);
+    (void)snprintf(work, sizeof work, "%s/work", overlay->upper);
+    for (size_t i = 0; i < overlay->lower_count; i++)
+        if (set(fs, "lowerdir+", overlay->lower[i], err) < 0)
+            return -1;
+    if (set(fs, "upperdir", upper, err) < 0 || set(fs, "workdir", work, err) < 0 ||
+        set(fs, "userxattr", NULL, err) < 0 || set(fs, "volatile", NULL, err) < 0 ||
+        set(fs, "redirect_dir", "nofollow", err) < 0 || set(fs, "metacopy", "off", err) < 0)
+        return -1;
+    return set(fs, "index", "off", err);
+}
+
+static int mount_each(const struct overlay *overlay, const char *path, struct err *err)
+{
+    AUTO_CLOSE int fs = k_fsopen("overlay");
+    if (fs < 0)
+        return err_sys(err, errno, "open an overlay");
+    if (set_all(fs, overlay, err) < 0)
+        return -1;
+    if (k_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
+        return err_sys(err, errno, "make an overlay");
+    AUTO_CLOSE int made = k_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (made < 0)
+        return err_sys(err, errno, "mount an overlay");
+    AUTO_CLOSE int target = mounts_open_target(path, err);
+    if (target < 0)
+        return -1;
+    if (k_move_mount(made, target) < 0)
+        return err_sys(err, errno, "mount '%s'", path);
+    return 0;
+}
+
+/* One page holds all options. Our paths are short, so that it holds every layer a plan may have. */
+static int mount_string(const struct overlay *overlay, const char *path, struct err *err)
+{
+    static const char *const tails[] = {",userxattr,volatile", ",userxattr"};
+    char options[OPTIONS_SIZE];
+    size_t len = (size_t)snprintf(options, sizeof options, "upperdir=%s/upper,workdir=%s/work",
+                                  overlay->upper, overlay->upper);
+    for (size_t i = 0; i < overlay->lower_count; i++) {
+        len += (size_t)snprintf(options + len, sizeof options - len, "%s%s",
+                                i == 0 ? ",lowerdir=" : ":", overlay->lower[i]);
+        if (len >= sizeof options - 32)
+            return err_set(err, ERR_LIMIT, "too many layers for this kernel: Linux 6.8 lifts that");
+    }
+    for (size_t i = 0; i < countof(tails); i++) {
+        (void)snprintf(options + len, sizeof options - len, "%s", tails[i]);
+        if (SYS(mount("overlay", path, "overlay", NOSUID | NODEV, options)) == 0)
+            return 0;
+    }
+    return err_sys(err, errno, "mount an overlay");
+}
+
+int overlay_add_ballast(int layer_fd, struct err *err)
+{
+    for (int i = 0; i < OVERLAY_BALLAST; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "ballast%d", i);
+        AUTO_CLOSE int fd =
+            SYS(openat(layer_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (fd < 0 || SYS(write(fd, "", 1)) != 1)
+            return err_sys(err, errno, "reserve room for a start");
+    }
+    return 0;
+}
+
+static bool drop_ballast(int layer_fd)
+{
+    bool had = false;
+    for (int i = 0; i < OVERLAY_BALLAST; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "ballast%d", i);
+        had |= unlinkat(layer_fd, name, 0) == 0;
+    }
+    return had;
+}
+
+static int mount_either(const struct overlay *overlay, const char *path, struct err *err)
+{
+    struct err first = {0};
+    if (!overlay->one_string) {
+        if (mount_each(overlay, path, &first) == 0)
+            return 0;
+        /* Only a kernel that does not know the words gets the other form. */
+        if (first.sys != EINVAL || strstr(first.msg, "overlay option") == NULL) {
+            *err = first;
+            return -1;
+        }
+    }
+    return mount_string(overlay, path, err);
+}
+
+int overlay_mount(const struct overlay *overlay, const char *path, struct err *err)
+{
+    AUTO_CLOSE int layer = SYS(open(overlay->upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (layer < 0)
+        return err_sys(err, errno, "open the writable layer");
+    bool had = drop_ballast(layer);
+    int done = mount_either(overlay, path, err);
+    struct err later;
+    /* As much of it as fits: a layer without some is only nearer to its end. */
+    if (had)
+        (void)!overlay_add_ballast(layer, &later);
+    return done;
+}

@@ -1,0 +1,274 @@
+#include "jail/quota.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/quota.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/kernel.h"
+#include "jail/quota_internal.h"
+
+#ifndef PRJQUOTA
+#define PRJQUOTA 2
+#endif
+
+/* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
+extern int umount2(const char *target, int flags);
+enum { DETACH = 2, NO_LINKS = 8 };
+
+enum { PROJECT_FIRST = 0x53470000, PROJECT_TRIES = 64, BLOCK = 1024 };
+
+static const char *const names[] = {[QUOTA_AUTO] = "auto",
+                                    [QUOTA_PROJECT] = "project",
+                                    [QUOTA_IMAGE] = "image",
+                                    [QUOTA_MEMORY] = "memory"};
+
+const char *quota_method_name(enum quota_method method)
+{
+    return names[method];
+}
+
+static long quota_call(int fd, int command, uint32_t project, struct dqblk *quota)
+{
+    unsigned word = (unsigned)command << SUBCMDSHIFT | PRJQUOTA; /* QCMD shifts into the sign */
+    return SYS(syscall(SYS_quotactl_fd, fd, word, project, quota));
+}
+
+/* A project that nobody has files or limits in. */
+static int find_project(int fd, uint32_t *ret_project, struct err *err)
+{
+    struct stat st;
+    if (SYS(fstat(fd, &st)) < 0)
+        return err_sys(err, errno, "stat");
+    uint32_t first = PROJECT_FIRST + (uint32_t)(st.st_ino % 0xffff);
+    for (uint32_t i = 0; i < PROJECT_TRIES; i++) {
+        struct dqblk quota = {0};
+        if (quota_call(fd, Q_GETQUOTA, first + i, &quota) < 0 && errno != ENOENT)
+            return err_set(err, ERR_UNSUPPORTED, "project quotas are not on: %s", strerror(errno));
+        if (quota.dqb_curspace == 0 && quota.dqb_bhardlimit == 0 && quota.dqb_ihardlimit == 0) {
+            *ret_project = first + i;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_LIMIT, "no free project id");
+}
+
+static int set_project_limit(int fd, uint32_t project, int64_t bytes, int64_t inodes,
+                             struct err *err)
+{
+    struct dqblk quota = {.dqb_bhardlimit = ((uint64_t)bytes + BLOCK - 1) / BLOCK,
+                          .dqb_ihardlimit = (uint64_t)inodes,
+                          .dqb_valid = QIF_BLIMITS | QIF_ILIMITS};
+    if (quota_call(fd, Q_SETQUOTA, project, &quota) < 0)
+        return err_sys(err, errno, "limit project %u", project);
+    return 0;
+}
+
+static int attach_project(struct quota_job *job, struct err *err)
+{
+    AUTO_CLOSE int fd =
+        SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct fsxattr attr;
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", job->name);
+    if (find_project(fd, &job->project, err) < 0)
+        return -1;
+    if (SYS(ioctl(fd, FS_IOC_FSGETXATTR, &attr)) < 0)
+        return err_sys(err, errno, "read the project of '%s'", job->name);
+    attr.fsx_projid = job->project;
+    attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+    /* The limit first: nothing can be written in between without being counted. */
+    if (set_project_limit(fd, job->project, job->limit.bytes, job->limit.inodes, err) < 0)
+        return -1;
+    if (SYS(ioctl(fd, FS_IOC_FSSETXATTR, &attr)) < 0) {
+        int code = errno;
+        (void)set_project_limit(fd, job->project, 0, 0, &(struct err){0});
+        return err_sys(err, code, "set the project of '%s'", job->name);
+    }
+    return 0;
+}
+
+static int attach_memory(struct quota_job *job, struct err *err)
+{
+    char size[32], inodes[32];
+    AUTO_CLOSE int fs = k_fsopen("tmpfs");
+    (void)snprintf(size, sizeof size, "%lld", (long long)job->limit.bytes);
+    (void)snprintf(inodes, sizeof inodes, "%lld", (long long)job->limit.inodes);
+    if (fs < 0 || k_fsconfig(fs, FSCONFIG_SET_STRING, "size", size) < 0 ||
+        k_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes) < 0 ||
+        k_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0700") < 0 ||
+        k_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
+        return err_sys(err, errno, "make a tmpfs");
+    AUTO_CLOSE int mount = k_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (mount < 0)
+        return err_sys(err, errno, "mount a tmpfs");
+    return quota_mount_at(job, mount, err);
+}
+
+int quota_mount_at(const struct quota_job *job, int mount, struct err *err)
+{
+    AUTO_CLOSE int target =
+        SYS(openat(job->box_fd, job->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (target < 0 || k_move_mount(mount, target) < 0)
+        return err_sys(err, errno, "mount at '%s'", job->name);
+    return 0;
+}
+
+static const struct {
+    enum quota_method method;
+    int (*attach)(struct quota_job *job, struct err *err);
+    bool keeps; /* survives a reboot */
+} ways[] = {
+    {QUOTA_PROJECT, attach_project, true},
+    {QUOTA_IMAGE, quota_image_attach, true},
+    {QUOTA_MEMORY, attach_memory, false},
+};
+
+static int try_ways(struct quota_job *job, struct err *err)
+{
+    AUTO_BUF struct buf reasons = buf_with_limit(4096);
+    for (size_t i = 0; i < countof(ways); i++) {
+        struct err why = {0};
+        if (job->limit.method != QUOTA_AUTO && job->limit.method != ways[i].method)
+            continue;
+        if (!ways[i].keeps && !job->limit.ephemeral)
+            continue;
+        job->method = ways[i].method;
+        if (ways[i].attach(job, &why) == 0)
+            return 0;
+        buf_printf(&reasons, "%s%s: %.70s", reasons.len > 0 ? "; " : "",
+                   quota_method_name(ways[i].method), why.msg);
+    }
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "this host cannot limit a directory's size (%.150s); 'sandglass doctor' says more",
+        buf_cstr(&reasons));
+}
+
+static int write_record(const struct quota_job *job, struct err *err)
+{
+    char text[128];
+    (void)snprintf(text, sizeof text, "%s %lld %lld %u\n", quota_method_name(job->method),
+                   (long long)job->limit.bytes, (long long)job->limit.inodes, job->project);
+    AUTO_CLOSE int fd = SYS(
+        openat(job->box_fd, ".quota", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (fd < 0)
+        return err_sys(err, errno, "write 'quota'");
+    if (fd_write_all(fd, str_of(text), err) < 0)
+        return -1;
+    if (SYS(renameat(job->box_fd, ".quota", job->box_fd, "quota")) < 0)
+        return err_sys(err, errno, "write 'quota'");
+    return 0;
+}
+
+static bool next_number(struct str *rest, int64_t *ret_number)
+{
+    struct str word;
+    return str_split(rest, ' ', &word) && str_to_i64(word, 0, INT64_MAX, ret_number);
+}
+
+/* False, without an error, when there is none. */
+static int read_record(struct quota_job *job, bool *ret_found, struct err *err)
+{
+    AUTO_BUF struct buf text = buf_with_limit(256);
+    AUTO_CLOSE int fd = SYS(openat(job->box_fd, "quota", O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    *ret_found = fd >= 0;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_sys(err, errno, "open 'quota'");
+    if (buf_read_all(&text, fd, err) < 0)
+        return -1;
+    struct str rest = str_trim(buf_str(&text)), word;
+    int64_t project = 0;
+    job->method = QUOTA_AUTO;
+    if (str_split(&rest, ' ', &word))
+        for (size_t i = 0; i < countof(ways); i++)
+            if (str_eq(word, str_of(quota_method_name(ways[i].method))))
+                job->method = ways[i].method;
+    if (job->method == QUOTA_AUTO || !next_number(&rest, &job->limit.bytes) ||
+        !next_number(&rest, &job->limit.inodes) || !next_number(&rest, &project))
+        return err_set(err, ERR_INTERNAL, "'quota' cannot be read; the data is damaged");
+    job->project = (uint32_t)project;
+    return 0;
+}
+
+int quota_attach(int box_fd, const char *name, int cache_fd, const struct quota_limit *limit,
+                 enum quota_method *ret_method, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = cache_fd, .limit = *limit};
+    if (limit->bytes < QUOTA_BYTES_MIN || limit->inodes < QUOTA_INODES_MIN)
+        return err_set(err, ERR_INVALID, "a disk limit is at least %d bytes and %d files",
+                       QUOTA_BYTES_MIN, QUOTA_INODES_MIN);
+    if (try_ways(&job, err) < 0)
+        return -1;
+    if (write_record(&job, err) < 0) {
+        (void)quota_undo(&job, &(struct err){0});
+        return -1;
+    }
+    *ret_method = job.method;
+    return 0;
+}
+
+/* A directory on which something is mounted. */
+static bool is_mounted(const struct quota_job *job)
+{
+    struct statx st;
+    return statx(job->box_fd, job->name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &st) == 0 &&
+           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+int quota_resume(int box_fd, const char *name, bool *ret_limited, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    *ret_limited = found;
+    if (!found || job.method == QUOTA_PROJECT || is_mounted(&job))
+        return 0;
+    if (job.method == QUOTA_MEMORY)
+        return attach_memory(&job, err);
+    return quota_image_mount(&job, err);
+}
+
+/* The way leads through a descriptor: no path on the host is walked again. */
+static int unmount(const struct quota_job *job, struct err *err)
+{
+    char path[300];
+    if (!is_mounted(job))
+        return 0;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d/%.200s", job->box_fd, job->name);
+    int done = SYS(umount2(path, NO_LINKS));
+    if (done < 0 && errno == EBUSY)
+        return err_set(err, ERR_BUSY, "'%s' is in use", job->name);
+    if (done < 0)
+        return err_sys(err, errno, "unmount '%s'", job->name);
+    return 0;
+}
+
+int quota_undo(const struct quota_job *job, struct err *err)
+{
+    if (job->method != QUOTA_PROJECT)
+        return unmount(job, err);
+    AUTO_CLOSE int fd =
+        SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", job->name);
+    return set_project_limit(fd, job->project, 0, 0, err);
+}
+
+int quota_detach(int box_fd, const char *name, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    /* A crash between mount and record leaves a mount without one: it goes all the same. */
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    if (!found)
+        return unmount(&job, err);
+    return quota_undo(&job, err);
+}

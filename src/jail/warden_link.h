@@ -1,0 +1,100 @@
+#pragma once
+
+/* A warden as its daemon sees it: the process that makes jails, and the line to it.
+ *
+ * There are two ways to use it. An event loop asks (warden_ask_*, jail_ask_*), which never waits
+ * and gives the number of the request, watches warden_fd() for reading (and for writing while
+ * warden_wants_write()), and then calls warden_next() until it says that there is nothing more.
+ * Each request is answered by one event with its number, in any order. The other calls wait for
+ * their own answer, which takes microseconds from the pool and about a millisecond without it;
+ * events of other requests are kept meanwhile, so both ways may be mixed.
+ *
+ * One thread at a time per warden and its jails. */
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "jail/plan.h"
+
+struct jail;
+struct warden_link;
+
+/* What the host can give. */
+struct jail_host {
+    bool privileged;
+    int landlock;                                               /* ABI; 0: none */
+    char no_memory[96], no_pids[96], no_cpu[96], no_freeze[96]; /* "" or the reason */
+};
+
+struct jail_stats {
+    int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
+};
+
+/* Starts a warden process; it leaves, and every jail with it, when it is freed or we die. Its jails
+ * are freed first. */
+int warden_start(struct warden_link **ret_warden, struct err *err) MUST_USE;
+struct warden_link *warden_free(struct warden_link *warden);
+static inline void warden_freep(struct warden_link **p)
+{
+    *p = warden_free(*p);
+}
+#define AUTO_WARDEN AUTO(warden_freep)
+const struct jail_host *warden_host(const struct warden_link *warden);
+pid_t warden_pid(const struct warden_link *warden);
+
+enum warden_event_type {
+    WARDEN_EVENT_MADE,   /* `jail`: the caller's from here on */
+    WARDEN_EVENT_STATS,  /* `stats`: answer to jail_ask_stat and jail_ask_end */
+    WARDEN_EVENT_DONE,   /* to all others; to jail_ask_listen with `fd`, the caller's */
+    WARDEN_EVENT_FAILED, /* `err`: the request came to nothing */
+    WARDEN_EVENT_GONE,   /* `err`: the warden is no more; told once. No request is answered now */
+};
+
+struct warden_event {
+    enum warden_event_type type;
+    uint32_t request;
+    struct jail *jail;
+    int fd; /* -1: none */
+    struct jail_stats stats;
+    struct err err;
+};
+
+/* Readable when warden_next has something to say. */
+int warden_fd(const struct warden_link *warden);
+/* Requests wait for room in the socket: when it is writable, warden_next sends them. */
+bool warden_wants_write(const struct warden_link *warden);
+/* Takes one event; false when there is none now. Never waits. */
+bool warden_next(struct warden_link *warden, struct warden_event *ret_event);
+
+/* Each fails at once for a plan that is wrong (INVALID), a warden that is gone (UNAVAILABLE) or too
+ * many requests under way (BUSY); else there will be one event. */
+int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, uint32_t *ret_request,
+                    struct err *err) MUST_USE;
+/* Keeps `count` jails of this plan ready. The pool fills behind our back. */
+int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
+                    uint32_t *ret_request, struct err *err) MUST_USE;
+int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
+int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
+                    struct err *err) MUST_USE;
+/* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
+ * program in there has taken the port. */
+int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
+                    struct err *err) MUST_USE;
+/* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
+ * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
+int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
+                     struct err *err) MUST_USE;
+/* Ends every process in it and gives the last figures. The jail may be freed at once, or used to
+ * take the events that are still there. GONE when it was asked before. */
+int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
+
+/* The same, waiting. UNSUPPORTED names what the host cannot give; nothing is weakened silently. */
+int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct jail **ret_jail,
+              struct err *err) MUST_USE;
+int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
+                struct err *err) MUST_USE;
+int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
+int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
+int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
+int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
+int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

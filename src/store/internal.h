@@ -1,0 +1,72 @@
+#pragma once
+
+/* The store from inside, for store/ alone. */
+
+#include "base/id.h"
+#include "io/pool.h"
+#include "store/db.h"
+#include "store/store.h"
+
+enum { STORE_STMT_MAX = 2 * STORE_TABLE_COUNT + 6 };
+
+/* One thing to do on the store's thread; part of what asked for it. */
+struct store_op {
+    struct store_op *next;
+    int (*run)(struct store *store, struct store_op *op, struct err *err);
+    void (*done)(struct store_op *op, const struct err *why); /* on the loop; frees the op */
+    bool writes, durable, failed;
+    struct err err;
+};
+
+struct store {
+    struct loop *loop;
+    struct pool *pool;       /* of one thread: whoever has the database */
+    struct pool *files_pool; /* blobs and syncs */
+    char *dir;
+    int dir_fd, lock_fd, blobs_fd;
+    char instance[ID_SIZE];
+    bool was_closed;
+    bool is_ours; /* marked as open */
+
+    /* The loop's. */
+    struct store_op *first, *last; /* not handed over yet */
+    bool is_busy, is_closing;
+    struct timer *sync_timer;
+    struct job sync_job;
+    bool sync_runs;
+    struct store_figures figures;
+
+    /* The job's while it runs. */
+    struct job job;
+    struct store_op *group;
+    int64_t commit_ns;
+    bool is_quick;  /* the connection's strength now */
+    bool is_synced; /* nothing committed waits for a sync */
+    struct db *db;
+    struct stmt *stmts[STORE_STMT_MAX];
+};
+
+/* On the loop. Takes the op. */
+void store_submit(struct store *store, struct store_op *op);
+/* On whichever thread has the database. Prepares at first use. */
+int store_stmt(struct store *store, size_t slot, const char *sql, struct stmt **ret_stmt,
+               struct err *err) MUST_USE;
+
+enum store_slot { /* behind the two of each table */
+                  STORE_SLOT_EVENT = 2 * STORE_TABLE_COUNT,
+                  STORE_SLOT_EVENT_CUT,
+                  STORE_SLOT_LOG,
+                  STORE_SLOT_LOG_CUT,
+                  STORE_SLOT_LOG_READ,
+                  STORE_SLOT_EVENT_READ,
+};
+
+int store_row_put(struct store *store, const struct store_table *table, const void *row,
+                  struct err *err) MUST_USE;
+int store_row_remove(struct store *store, const struct store_table *table, struct str id,
+                     struct err *err) MUST_USE;
+
+/* file.c: lock, marks and migrations. */
+int store_hold(struct store *store, struct err *err) MUST_USE;
+int store_open_db(struct store *store, struct err *err) MUST_USE;
+int store_close_db(struct store *store, struct err *err) MUST_USE;

@@ -1,0 +1,259 @@
+/* The store's thread: what comes while it works waits on the loop and goes over as one group, in
+ * one transaction. */
+
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "store/fault.h"
+#include "store/internal.h"
+
+enum { FILE_THREADS = 2, QUEUE_MAX = 1 << 20 };
+
+/* --- On the store's thread --- */
+
+static int set_strength(struct store *store, bool is_quick, struct err *err)
+{
+    if (store->is_quick == is_quick)
+        return 0;
+    if (db_exec(store->db, is_quick ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL",
+                err) < 0)
+        return -1;
+    store->is_quick = is_quick;
+    return 0;
+}
+
+/* Each op stands in a savepoint, so that one that fails takes nothing of the others along. */
+static void run_op(struct store *store, struct store_op *op)
+{
+    struct err err = {0};
+    if (!op->writes) {
+        op->failed = op->run(store, op, &op->err) < 0;
+        return;
+    }
+    op->failed =
+        db_exec(store->db, "SAVEPOINT op", &op->err) < 0 || op->run(store, op, &op->err) < 0;
+    /* A full disk may have ended the whole transaction; run_group sees to that. */
+    if (!db_in_transaction(store->db))
+        return;
+    if (op->failed && db_exec(store->db, "ROLLBACK TO op", &err) < 0)
+        return;
+    if (db_exec(store->db, "RELEASE op", &err) < 0 && !op->failed) {
+        op->failed = true;
+        op->err = err;
+    }
+}
+
+static void fail_writes(struct store_op *group, const struct err *err)
+{
+    for (struct store_op *op = group; op != NULL; op = op->next)
+        if (op->writes && !op->failed) {
+            op->failed = true;
+            op->err = *err;
+        }
+}
+
+static int commit(struct store *store, struct err *err)
+{
+    CRASH_POINT("store.txn.before_commit");
+    int64_t begun = clock_now_ns();
+    if (db_exec(store->db, "COMMIT", err) < 0)
+        return -1;
+    store->commit_ns = clock_now_ns() - begun;
+    CRASH_POINT("store.txn.after_commit");
+    return 0;
+}
+
+static int write_group(struct store *store, bool durable, struct err *err)
+{
+    if (set_strength(store, !durable, err) < 0 || db_exec(store->db, "BEGIN IMMEDIATE", err) < 0)
+        return -1;
+    CRASH_POINT("store.txn.begun");
+    for (struct store_op *op = store->group; op != NULL; op = op->next) {
+        run_op(store, op);
+        if (!db_in_transaction(store->db))
+            return err_set(err, op->failed ? op->err.code : ERR_UNAVAILABLE, "%s",
+                           op->failed ? op->err.msg : "store: the transaction was rolled back");
+    }
+    return commit(store, err);
+}
+
+static void run_group(struct job *job)
+{
+    struct store *store = (struct store *)((char *)job - offsetof(struct store, job));
+    struct err err = {0}, ignored = {0};
+    bool writes = false, durable = false;
+    for (struct store_op *op = store->group; op != NULL; op = op->next) {
+        writes |= op->writes;
+        durable |= op->durable;
+    }
+    if (!writes) {
+        for (struct store_op *op = store->group; op != NULL; op = op->next)
+            run_op(store, op);
+        return;
+    }
+    if (write_group(store, durable, &err) < 0) {
+        fail_writes(store->group, &err);
+        if (db_in_transaction(store->db) && db_exec(store->db, "ROLLBACK", &ignored) < 0)
+            return;
+    }
+    store->is_synced = durable;
+}
+
+/* --- On the loop --- */
+
+static void start_group(struct store *store);
+
+static void group_done(struct job *job, UNUSED bool canceled)
+{
+    struct store *store = (struct store *)((char *)job - offsetof(struct store, job));
+    struct store_op *op = store->group;
+    store->group = NULL;
+    store->is_busy = false;
+    store->figures.transactions++;
+    store->figures.last_commit_ns = store->commit_ns;
+    store->figures.slowest_commit_ns = MAX(store->figures.slowest_commit_ns, store->commit_ns);
+    if (!store->is_synced && !timer_is_set(store->sync_timer) && !store->is_closing)
+        timer_set(store->sync_timer, STORE_SYNC_MS, 0);
+    /* The next group is on its way before anybody hears of this one. */
+    start_group(store);
+    CRASH_POINT("store.txn.before_ack");
+    while (op != NULL) {
+        struct store_op *next = op->next;
+        store->figures.batches += op->writes ? 1 : 0;
+        store->figures.failures += op->failed ? 1 : 0;
+        op->done(op, op->failed ? &op->err : NULL);
+        op = next;
+    }
+    CRASH_POINT("store.txn.after_ack");
+}
+
+static void start_group(struct store *store)
+{
+    struct err err = {0};
+    if (store->is_busy || store->first == NULL)
+        return;
+    store->group = store->first;
+    store->first = store->last = NULL;
+    store->figures.waiting = 0;
+    store->is_busy = true;
+    store->job = (struct job){.run = run_group, .done = group_done};
+    int taken = pool_submit(store->pool, &store->job, &err);
+    assert(taken == 0); /* one job at a time */
+}
+
+void store_submit(struct store *store, struct store_op *op)
+{
+    loop_assert(store->loop);
+    op->next = NULL;
+    if (store->last == NULL)
+        store->first = op;
+    else
+        store->last->next = op;
+    store->last = op;
+    store->figures.waiting++;
+    start_group(store);
+}
+
+/* What was committed quickly is synced behind the answers, on another thread: frames of the log
+ * carry checksums, so all that reached the disk counts at the next start. */
+static void run_sync(struct job *job)
+{
+    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
+    store_fault_slow_sync();
+    AUTO_CLOSE int fd = openat(store->dir_fd, "sandglass.db-wal", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && STORE_IO(fdatasync(fd)) < 0)
+        log_error("store.sync", LOG_INT("errno", errno));
+}
+
+static void sync_done(struct job *job, UNUSED bool canceled)
+{
+    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
+    store->sync_runs = false;
+}
+
+static void on_sync_time(void *ctx)
+{
+    struct store *store = ctx;
+    struct err err = {0};
+    if (store->sync_runs) {
+        timer_set(store->sync_timer, STORE_SYNC_MS, 0);
+        return;
+    }
+    store->sync_job = (struct job){.run = run_sync, .done = sync_done};
+    store->sync_runs = pool_submit(store->files_pool, &store->sync_job, &err) == 0;
+}
+
+struct store_figures store_figures(const struct store *store)
+{
+    loop_assert(store->loop);
+    return store->figures;
+}
+
+const char *store_instance(const struct store *store)
+{
+    return store->instance;
+}
+
+bool store_was_closed(const struct store *store)
+{
+    return store->was_closed;
+}
+
+/* --- Opening and closing --- */
+
+static int open_all(struct store *store, struct err *err)
+{
+    if (store_hold(store, err) < 0 || store_open_db(store, err) < 0)
+        return -1;
+    store->sync_timer = timer_new(store->loop, on_sync_time, store);
+    return pool_open(store->loop, 1, QUEUE_MAX, &store->pool, err) < 0 ||
+                   pool_open(store->loop, FILE_THREADS, QUEUE_MAX, &store->files_pool, err) < 0
+               ? -1
+               : 0;
+}
+
+int store_open(struct loop *loop, const char *dir, struct store **ret_store, struct err *err)
+{
+    loop_assert(loop);
+    AUTO_STORE struct store *store = mem_alloc(sizeof *store);
+    store->loop = loop;
+    store->dir = mem_dup_cstr(dir);
+    store->dir_fd = store->lock_fd = store->blobs_fd = -1;
+    store->is_synced = true;
+    if (open_all(store, err) < 0)
+        return err_wrap(err, "open the store in '%s'", dir);
+    *ret_store = store;
+    store = NULL;
+    return 0;
+}
+
+struct store *store_free(struct store *store)
+{
+    if (store == NULL)
+        return NULL;
+    struct err err = {0};
+    store->is_closing = true;
+    (void)pool_free(store->files_pool);
+    while (store->is_busy || store->first != NULL)
+        loop_run_posted(store->loop);
+    (void)pool_free(store->pool);
+    (void)timer_free(store->sync_timer);
+    for (size_t i = 0; i < STORE_STMT_MAX; i++)
+        (void)stmt_free(store->stmts[i]);
+    if (store->db != NULL && store_close_db(store, &err) < 0)
+        log_error("store.close", LOG_STR("error", err.msg));
+    fd_close(&store->blobs_fd);
+    fd_close(&store->dir_fd);
+    fd_close(&store->lock_fd); /* last: another may open now */
+    free(store->dir);
+    free(store);
+    return NULL;
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+/* What must not be forgotten: rows in SQLite, bytes in content-addressed files.
+ *
+ * A store is a directory, held by one process at a time. Changes are collected in a batch, which is
+ * all there or not at there at all; batches that come while one is being written share the next
+ * transaction. Everything blocking happens on one thread of the store's own; call-backs come on the
+ * loop's thread, in the order of the calls.
+ *
+ * Two strengths. After a `STORE_DURABLE` batch is acknowledged a power cut does not take it back.
+ * A `STORE_QUICK` one survives the death of this process at once and a power cut after
+ * STORE_SYNC_MS: right for what a power cut ends anyway, like that a sandbox runs. */
+
+#include "base/arena.h"
+#include "io/loop.h"
+#include "store/tables.h"
+
+struct err;
+struct store;
+struct store_batch;
+
+enum {
+    STORE_VERSION = 1, /* of the schema */
+    STORE_SYNC_MS = 50,
+    STORE_LOG_CHUNK_MAX = 32 << 10,
+    STORE_EVENTS_KEPT = 100000,
+};
+
+/* Makes the store where there is none. BUSY: another process has it; UNSUPPORTED: a newer version
+ * made it; UNAVAILABLE: the file system refuses; INTERNAL: it is damaged, or part of it is missing,
+ * and nothing was changed. */
+int store_open(struct loop *loop, const char *dir, struct store **ret_store,
+               struct err *err) MUST_USE;
+/* Writes what waits, calls every `done`, then returns. */
+struct store *store_free(struct store *store);
+DEFINE_FREEP(store)
+#define AUTO_STORE AUTO(store_freep)
+
+/* Random, of this store, for life: part of every name that we leave on the host. */
+const char *store_instance(const struct store *store);
+/* True when the last process that had it closed it in good order. */
+bool store_was_closed(const struct store *store);
+
+/* At start, before the loop runs: every row of a table in the order of `ord`. The row is borrowed.
+ */
+int store_each(struct store *store, const struct store_table *table,
+               void (*call)(void *ctx, const void *row), void *ctx, struct err *err) MUST_USE;
+/* The number of the newest event; 0 when there is none. The same rules. */
+int store_last_event(struct store *store, uint64_t *ret_seq, struct err *err) MUST_USE;
+/* The whole of it, checked: what tests and `doctor` ask for. */
+int store_check(struct store *store, struct err *err) MUST_USE;
+
+enum store_strength { STORE_QUICK, STORE_DURABLE };
+typedef void store_done(void *ctx, const struct err *why);
+
+struct store_batch *store_begin(struct store *store) MUST_USE;
+/* Copies what it is given. A row with the same id is replaced. */
+void store_put(struct store_batch *batch, const struct store_table *table, const void *row);
+void store_remove(struct store_batch *batch, const struct store_table *table, struct str id);
+void store_put_event(struct store_batch *batch, const struct store_event *event);
+void store_put_log(struct store_batch *batch, const struct store_log *log);
+/* Chunks of one stream that begin in [from, to) go. */
+void store_cut_log(struct store_batch *batch, struct str command, int64_t stream, uint64_t from,
+                   uint64_t to);
+/* Takes the batch. `done` may be NULL; `why` is then logged. NO_SPACE, UNAVAILABLE: nothing of it
+ * was written. */
+void store_commit(struct store_batch *batch, enum store_strength strength, store_done *done,
+                  void *ctx);
+struct store_batch *store_batch_free(struct store_batch *batch); /* without writing */
+DEFINE_FREEP(store_batch)
+
+/* Up to `max_bytes` of a log from the chunk that holds `offset` on, in order. */
+typedef void store_log_done(void *ctx, const struct store_log *logs, size_t count,
+                            const struct err *why);
+void store_read_log(struct store *store, struct str command, uint64_t offset, size_t max_bytes,
+                    store_log_done *done, void *ctx);
+/* Up to `limit` events of a tenant behind `after`; of one sandbox or of all (empty). */
+typedef void store_event_done(void *ctx, const struct store_event *events, size_t count,
+                              const struct err *why);
+void store_read_events(struct store *store, struct str tenant, struct str sandbox, uint64_t after,
+                       size_t limit, store_event_done *done, void *ctx);
+
+struct store_figures {
+    uint64_t batches, transactions, failures;
+    int64_t last_commit_ns, slowest_commit_ns;
+    size_t waiting;
+};
+struct store_figures store_figures(const struct store *store);

@@ -1,0 +1,114 @@
+#pragma once
+
+/* What the tests of layers share: one warden, one data directory, a shell in a sandbox. */
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/tree.h"
+#include "jail/jail.h"
+#include "jail/layers.h"
+#include "jail/layers_live.h"
+
+static struct warden_link *kit_link;
+
+/* Filesystems of limited size are mounted for a while: not where others count the host's mounts,
+ * and gone with us whatever happens. */
+__attribute__((constructor)) static void kit_begin(void)
+{
+    if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0)
+        (void)mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+static UNUSED struct warden_link *kit_warden(void)
+{
+    struct err err = {0};
+    if (kit_link == NULL)
+        CHECK_OK(warden_start(&kit_link, &err));
+    return kit_link;
+}
+
+static UNUSED const char *kit_path(const char *name)
+{
+    static char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", test_tmpdir(), name);
+    return path;
+}
+
+static UNUSED struct layers *kit_layers(const char *name)
+{
+    struct err err = {0};
+    struct layers *layers = NULL;
+    CHECK_OK(layers_open(kit_path(name), &layers, &err));
+    return layers;
+}
+
+static UNUSED void kit_plan(struct jail_plan *plan)
+{
+    if (warden_host(kit_warden())->no_memory[0] != '\0')
+        plan->limits.memory_bytes = plan->limits.cpu_milli = JAIL_UNLIMITED;
+}
+
+/* Runs a script in a jail that is there; gives what it wrote. */
+static UNUSED const char *kit_run(struct jail *jail, const char *script)
+{
+    static char text[65536];
+    struct err err = {0};
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"sh", "-c", script, NULL};
+    struct jail_exit exit;
+    int out[2];
+    uint32_t id;
+    CHECK_INT(pipe2(out, O_CLOEXEC), 0);
+    AUTO_CLOSE int reader = out[0];
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv, .cwd = "/"},
+                        (int[]){null, out[1], out[1]}, &id, NULL, &err));
+    CHECK_INT(close(out[1]), 0);
+    AUTO_BUF struct buf all = buf_with_limit(sizeof text - 1);
+    CHECK_OK(buf_read_all(&all, reader, &err));
+    (void)snprintf(text, sizeof text, "%s", buf_cstr(&all));
+    CHECK_OK(jail_wait(jail, 30000, &exit, &err));
+    return text;
+}
+
+static UNUSED int kit_jail(struct layers *layers, const char *id, struct arena *arena,
+                           struct jail_plan *plan, struct jail **ret_jail, struct err *err)
+{
+    kit_plan(plan);
+    if (layers_plan(layers, id, arena, plan, err) < 0)
+        return -1;
+    return jail_make(kit_warden(), plan, ret_jail, err);
+}
+
+/* The same in a fresh jail on a sandbox. */
+static UNUSED const char *kit_shell(struct layers *layers, const char *id, const char *script)
+{
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_JAIL struct jail *jail = NULL;
+    struct jail_plan plan = {0};
+    CHECK_OK(kit_jail(layers, id, &arena, &plan, &jail, &err));
+    return kit_run(jail, script);
+}
+
+/* Without privilege the harness cannot remove what overlayfs leaves without permissions. */
+__attribute__((destructor)) static void kit_clean(void)
+{
+    struct err err;
+    kit_link = warden_free(kit_link);
+    AUTO_CLOSE int fd = open(test_tmpdir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && tree_reclaim(fd, &err) < 0)
+        (void)fprintf(stderr, "# left behind: %s\n", err.msg);
+    (void)rmdir(test_tmpdir());
+}

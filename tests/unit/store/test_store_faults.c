@@ -1,0 +1,127 @@
+/* 9.2: every file call of the store fails in its turn, once and for good. */
+
+#include "helpers.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "store/blobs.h"
+#include "store/fault.h"
+
+#ifdef SG_FAULTS
+
+enum { CALLS_MAX = 2000 };
+
+/* Opens, writes one durable and one quick row, closes; failing at the nth call. True when all of it
+ * was untouched by the failure. What was acknowledged is counted. */
+static bool attempt(struct bench *bench, int64_t nth, int code, bool all, int *acknowledged)
+{
+    struct err err = {0};
+    *acknowledged = 0;
+    store_fault_at(nth, code, all);
+    if (bench_open(bench, &err) == 0) {
+        *acknowledged += bench_put(bench, "durable", 1, STORE_DURABLE) == 0;
+        *acknowledged += bench_put(bench, "quick", 2, STORE_QUICK) == 0;
+    } else {
+        CHECK(err.msg[0] != '\0');
+    }
+    bench_close(bench);
+    bool untouched = store_fault_count() < nth;
+    store_fault_at(0, 0, false);
+    return untouched;
+}
+
+static void walk(int code, bool all)
+{
+    for (int64_t nth = 1;; nth++) {
+        struct bench bench = {0};
+        struct err err = {0};
+        int acknowledged = 0;
+        bench_dir(&bench);
+        CHECK(nth < CALLS_MAX);
+        bool untouched = attempt(&bench, nth, code, all, &acknowledged);
+        /* The cause is gone: it opens, whole, with at least what was acknowledged. */
+        CHECK_OK(bench_open(&bench, &err));
+        CHECK_OK(store_check(bench.store, &err));
+        CHECK(bench_count(&bench) >= acknowledged);
+        CHECK_INT(bench_put(&bench, "later", 3, STORE_DURABLE), 0);
+        bench_close(&bench);
+        if (untouched)
+            break;
+    }
+}
+
+TEST(each_call_fails_with_eio)
+{
+    walk(EIO, false);
+}
+
+TEST(each_call_and_all_later_fail_with_eio)
+{
+    walk(EIO, true);
+}
+
+TEST(each_call_fails_with_enospc)
+{
+    walk(ENOSPC, false);
+}
+
+TEST(each_call_and_all_later_fail_with_enospc)
+{
+    walk(ENOSPC, true);
+}
+
+TEST(a_full_disk_has_its_own_code_and_passes)
+{
+    struct bench bench = {0};
+    struct err err = {0};
+    bench_dir(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    store_fault_at(1, ENOSPC, true);
+    CHECK_INT(bench_put(&bench, "one", 1, STORE_DURABLE), -1);
+    CHECK_INT(bench.why.code, ERR_NO_SPACE);
+    store_fault_at(0, 0, false);
+    CHECK_INT(bench_put(&bench, "one", 1, STORE_DURABLE), 0);
+    bench_close(&bench);
+}
+
+/* --- Blobs --- */
+
+static void on_put(void *ctx, UNUSED const char *hash, const struct err *why)
+{
+    bench_answer(ctx, why);
+}
+
+TEST(a_blob_is_whole_or_absent_whatever_fails)
+{
+    static const int codes[] = {EIO, ENOSPC, EDQUOT};
+    struct bench bench = {0};
+    struct err err = {0};
+    bench_dir(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    for (size_t i = 0; i < countof(codes); i++) {
+        for (int64_t nth = 1;; nth++) {
+            struct buf bytes = {0};
+            int answers = bench.answers, failures = bench.failures;
+            buf_printf(&bytes, "blob %d %lld", codes[i], (long long)nth);
+            store_fault_at(nth, codes[i], false);
+            store_put_blob(bench.store, &bytes, on_put, &bench);
+            bench_wait(&bench, answers + 1);
+            bool untouched = store_fault_count() < nth;
+            store_fault_at(0, 0, false);
+            CHECK(untouched == (bench.failures == failures));
+            if (untouched)
+                break;
+        }
+    }
+    bench_close(&bench);
+}
+
+#else
+
+TEST(faults_are_not_built_in)
+{
+    SKIP("this build has no -Dfaults=true");
+}
+
+#endif
