@@ -258,9 +258,9 @@ int secrets_add(struct secrets *secrets, const struct secret_rule *rule, struct 
     return 0;
 }
 
-static int load_file(struct secrets *secrets, const struct secret_rule *rule, const char *path,
-                     struct err *err)
+static int load_file(struct secrets *secrets, const struct secret_rule *rule, struct err *err)
 {
+    const char *path = &rule->from[strlen("file:")];
     AUTO_BUF struct buf text = {.limit = SECRET_VALUE_MAX + 2, .wipes = true};
     /* A FIFO would block, a terminal would ask. */
     AUTO_CLOSE int fd = SYS(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -277,7 +277,7 @@ static int load_file(struct secrets *secrets, const struct secret_rule *rule, co
 int secrets_load(struct secrets *secrets, const struct secret_rule *rule, struct err *err)
 {
     if (str_starts(str_of(rule->from), STR("file:")))
-        return load_file(secrets, rule, rule->from + strlen("file:"), err);
+        return load_file(secrets, rule, err);
     assert(str_starts(str_of(rule->from), STR("env:")));
     const char *variable = rule->from + strlen("env:");
     AUTO_SECRET struct secret *value = NULL;

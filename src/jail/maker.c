@@ -64,7 +64,7 @@ static int enter_places(struct maker *maker, struct err *err)
 
 int maker_init(struct maker *maker, struct str init_program, struct err *err)
 {
-    *maker = (struct maker){.home_net = -1, .self_fd = -1, .init_fd = -1};
+    *maker = (struct maker){.home_net = -1, .self_fd = -1, .init_fd = -1, .keep = MAKER_KEEP};
     filter_prepare();
     maker->self_fd = (int)SYS(syscall(SYS_pidfd_open, getpid(), 0));
     if (maker->self_fd < 0)
@@ -77,97 +77,21 @@ int maker_init(struct maker *maker, struct str init_program, struct err *err)
     if (DEFENDED(NET_NS) && SYS(unshare(CLONE_NEWNET)) < 0)
         return err_sys(err, errno, "make a network namespace");
     fd_close(&maker->home_net);
-    maker->home_net = netns_open_own(err);
+    maker->home_net = maker->nets.home_fd = netns_open_own(err);
     return maker->home_net < 0 ? -1 : 0;
 }
 
 void maker_done(struct maker *maker)
 {
-    while (maker->net_count > 0)
-        fd_close(&maker->nets[--maker->net_count]);
-    while (maker->used_count > 0)
-        fd_close(&maker->used_nets[--maker->used_count]);
+    net_stock_done(&maker->nets);
     while (maker_drop_tree(maker))
         ;
-    buf_done(&maker->fresh_net);
     cgroup_host_close(&maker->cgroups);
     ids_done(&maker->ids);
     template_done(&maker->template);
     fd_close(&maker->home_net);
     fd_close(&maker->self_fd);
     fd_close(&maker->init_fd);
-}
-
-static int make_net(struct maker *maker, struct err *err)
-{
-    AUTO_CLOSE int fd = netns_make(maker->home_net, err);
-    if (fd < 0)
-        return -1;
-    if (maker->fresh_net.len > 0)
-        return fd_take(&fd);
-    if (netns_enter(fd, err) < 0)
-        return -1;
-    int done = netns_traces(&maker->fresh_net, err);
-    if (netns_enter(maker->home_net, err) < 0 || done < 0)
-        return -1;
-    return fd_take(&fd);
-}
-
-/* No packet went over its loopback, nothing was even tried: most programs never touch a network,
- * and making a namespace is the dearest step of all. */
-static bool is_like_new(struct maker *maker, int fd)
-{
-    AUTO_BUF struct buf traces = buf_with_limit(1 << 16);
-    struct err err;
-    if (netns_enter(fd, &err) < 0)
-        return false;
-    bool known = netns_traces(&traces, &err) == 0;
-    if (netns_enter(maker->home_net, &err) < 0)
-        return false;
-    return known && str_eq(buf_str(&traces), buf_str(&maker->fresh_net));
-}
-
-/* Looks at one that was used; gives it when it is as good as new, else -1. */
-static int wash_net(struct maker *maker)
-{
-    AUTO_CLOSE int fd = maker->used_nets[--maker->used_count];
-    return is_like_new(maker, fd) ? fd_take(&fd) : -1;
-}
-
-bool maker_stock_nets(struct maker *maker, size_t count)
-{
-    struct err err;
-    if (maker->net_count >= MIN(count, (size_t)MAKER_NETS_MAX)) {
-        bool had = maker->used_count > MAKER_USED_MAX;
-        if (had)
-            fd_close(&maker->used_nets[--maker->used_count]);
-        return had;
-    }
-    int fd = maker->used_count > 0 ? wash_net(maker) : make_net(maker, &err);
-    if (fd >= 0)
-        maker->nets[maker->net_count++] = fd;
-    return fd >= 0 || maker->used_count > MAKER_USED_MAX;
-}
-
-static int take_net(struct maker *maker, struct err *err)
-{
-    if (maker->net_count > 0)
-        return maker->nets[--maker->net_count];
-    while (maker->used_count > 0) {
-        int fd = wash_net(maker);
-        if (fd >= 0)
-            return fd;
-    }
-    return make_net(maker, err);
-}
-
-static void leave_net(struct maker *maker, struct made *made)
-{
-    /* A gateway's socket may live on in the daemon. */
-    bool known = made->net_fd >= 0 && !made->has_gateway;
-    if (known && maker->used_count < MAKER_NETS_MAX)
-        maker->used_nets[maker->used_count++] = fd_take(&made->net_fd);
-    fd_close(&made->net_fd);
 }
 
 /* The jail's process, until it is init: says what went wrong in one message and leaves. */
@@ -202,7 +126,7 @@ static void NORETURN run_child(const struct setup *setup)
 static int clone_child(struct maker *maker, struct made *made, const struct setup *setup,
                        struct err *err)
 {
-    AUTO_CLOSE int group = cgroup_open_unified(&maker->cgroups, &made->cgroup);
+    int group = cgroup_open_unified(&maker->cgroups, &made->cgroup);
     struct clone_args args = {
         .flags = NAMESPACES | CLONE_PIDFD,
         .pidfd = (uintptr_t)&made->pidfd,
@@ -212,7 +136,7 @@ static int clone_child(struct maker *maker, struct made *made, const struct setu
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)group;
     }
-    if (DEFENDED(NET_NS) && netns_enter(made->net_fd, err) < 0)
+    if (DEFENDED(NET_NS) && netns_enter(made->net.fd, err) < 0)
         return -1;
     made->pid = k_clone3(&args);
     if (made->pid == 0)
@@ -265,21 +189,17 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
-    struct made made = {
-        .pid = -1, .pidfd = -1, .control_fd = -1, .net_fd = -1, .tree_fd = -1, .map = {.fd = -1}};
+    struct made made = {.pid = -1, .pidfd = -1, .control_fd = -1, .tree_fd = -1, .map = {.fd = -1}};
     memset(made.sockets, -1, sizeof made.sockets);
-    char name[CGROUP_NAME_SIZE];
-    (void)snprintf(name, sizeof name, "j%u", maker->next_name++);
     if (ids_take(&maker->ids, &made.outer_id, err) < 0)
         return -1;
-    made.net_fd = take_net(maker, err);
-    int done = made.net_fd < 0 ? -1 : 0;
+    int done = net_take(&maker->nets, &made.net, err);
     if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
         made.has_gateway = true;
-        done = netns_gateway(made.net_fd, maker->home_net, plan->gateway_port, made.sockets, err);
+        done = netns_gateway(made.net.fd, maker->home_net, plan->gateway_port, made.sockets, err);
     }
     if (done == 0)
-        done = cgroup_make(&maker->cgroups, &plan->limits, name, &made.cgroup, err);
+        done = cgroup_make(&maker->cgroups, &plan->limits, &made.cgroup, err);
     if (done == 0)
         done = run_jail(maker, plan, &made, err);
     if (done < 0) {
@@ -300,7 +220,7 @@ int maker_listen(struct maker *maker, const struct made *made, uint32_t port, st
         return err_set(err, ERR_INVALID, "the jail has no gateway");
     if (port == 0 || port > UINT16_MAX)
         return err_set(err, ERR_INVALID, "%u is no port", port);
-    return netns_listen(made->net_fd, maker->home_net, (uint16_t)port, err);
+    return netns_listen(made->net.fd, maker->home_net, (uint16_t)port, err);
 }
 
 void maker_hold_tree(struct maker *maker, struct made *made)
@@ -318,14 +238,15 @@ bool maker_drop_tree(struct maker *maker)
     return true;
 }
 
-void maker_kill(struct maker *maker, const struct made *made)
+void maker_kill(struct maker *maker, struct made *made)
 {
-    /* The death of a pid namespace's init takes all of it, racing forks included; a frozen group
-     * must thaw before anybody can die in it. cgroup.kill does both. */
-    if (made->pidfd >= 0) {
+    if (made->pidfd < 0)
+        return;
+    /* The death of a pid namespace's init takes all of it, racing forks included. Only where
+     * somebody may be frozen, or where that namespace is missing, is the group killed first. */
+    if (made->cgroup.is_spoilt || !DEFENDED(PID_NS))
         (void)cgroup_kill(&maker->cgroups, &made->cgroup);
-        (void)k_pidfd_send_signal(made->pidfd, SIGKILL);
-    }
+    (void)k_pidfd_send_signal(made->pidfd, SIGKILL);
 }
 
 void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret_stats)
@@ -335,12 +256,14 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
         while (waitid((idtype_t)P_PIDFD, (id_t)made->pidfd, &info, WEXITED) < 0 && errno == EINTR)
             ;
     }
-    cgroup_read_stats(&maker->cgroups, &made->cgroup, ret_stats);
+    cgroup_read_stats(&maker->cgroups, &made->cgroup, &made->last);
+    *ret_stats = made->last;
     fd_close(&made->pidfd);
     fd_close(&made->control_fd);
     netns_close_sockets(made->sockets);
     fd_close(&made->map.fd);
-    leave_net(maker, made);
+    /* A gateway's sockets may live on in the daemon. */
+    net_give_back(&maker->nets, &made->net, !made->has_gateway);
     if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
         maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);
     fd_close(&made->tree_fd);
@@ -348,7 +271,7 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
 
 bool maker_clear(struct maker *maker, struct made *made)
 {
-    if (!cgroup_remove(&maker->cgroups, &made->cgroup))
+    if (!cgroup_retire(&maker->cgroups, &made->cgroup, &made->last, maker->keep))
         return false;
     ids_give_back(&maker->ids, made->outer_id);
     return true;

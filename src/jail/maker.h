@@ -4,14 +4,14 @@
 
 #include <sys/types.h>
 
-#include "base/buf.h"
 #include "jail/cgroup.h"
 #include "jail/ids.h"
 #include "jail/mounts.h"
+#include "jail/net_stock.h"
 
 struct err;
 
-enum { MAKER_NETS_MAX = 256, MAKER_USED_MAX = 32, MAKER_TREES_MAX = 64 };
+enum { MAKER_TREES_MAX = 64, MAKER_KEEP = 32 };
 
 struct maker {
     struct ids ids;
@@ -20,14 +20,10 @@ struct maker {
     int home_net;
     int self_fd; /* pidfd of this process */
     int init_fd; /* sealed memfd */
-    uint32_t next_name;
-    int nets[MAKER_NETS_MAX]; /* made ahead */
-    size_t net_count;
-    int used_nets[MAKER_NETS_MAX]; /* their jails are gone; not looked at yet */
-    size_t used_count;
+    size_t keep; /* groups and networks that are kept to serve again */
+    struct net_stock nets;
     int old_trees[MAKER_TREES_MAX]; /* mount namespaces of jails that are gone */
     size_t tree_count;
-    struct buf fresh_net; /* the traces in a namespace that nobody used */
 };
 
 /* One jail as the maker sees it. */
@@ -35,23 +31,19 @@ struct made {
     pid_t pid;
     int pidfd;
     int control_fd; /* the daemon's end of init's socket */
-    int net_fd;
+    struct net net;
     int tree_fd;               /* its mount namespace; -1: not held */
     int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
     bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
+    struct cgroup_stats last; /* figures of its groups; after maker_bury */
     struct owner_map map;
 };
 
 /* Leaves the host's tree for good. */
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
-
-/* For when there is nothing better to do: one network namespace more for later, up to `count`. One
- * that was used serves again only when nothing in it tells it from a new one. Says whether there
- * was something to do. */
-bool maker_stock_nets(struct maker *maker, size_t count);
 
 /* Returns when the jail's process runs; its first message on control_fd says how it went. */
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
@@ -66,7 +58,7 @@ int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
                  struct err *err) MUST_USE;
 
 /* Ends every process; the pidfd becomes readable when the last is gone. */
-void maker_kill(struct maker *maker, const struct made *made);
+void maker_kill(struct maker *maker, struct made *made);
 /* Reaps and closes; gives the figures. False while its groups cannot be removed: try again. */
 void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret_stats);
 bool maker_clear(struct maker *maker, struct made *made);

@@ -64,31 +64,6 @@ int netns_make(int home_fd, struct err *err)
     return fd < 0 ? -1 : fd_take(&fd);
 }
 
-int netns_traces(struct buf *out, struct err *err)
-{
-    static const char *const files[] = {
-        "/proc/thread-self/net/dev", "/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat",
-        "/proc/thread-self/net/snmp6", "/proc/thread-self/net/sockstat"};
-    buf_clear(out);
-    for (size_t i = 0; i < countof(files); i++) {
-        AUTO_CLOSE int fd = SYS(open(files[i], O_RDONLY | O_CLOEXEC));
-        if (fd < 0 && errno == ENOENT)
-            continue; /* a kernel without IPv6 */
-        if (fd < 0)
-            return err_sys(err, errno, "open '%s'", files[i]);
-        /* The first line counts sockets of the whole machine. */
-        size_t from = out->len;
-        if (buf_read_all(out, fd, err) < 0)
-            return -1;
-        if (i == countof(files) - 1) {
-            struct str text = str_slice(buf_str(out), from, out->len);
-            size_t line = str_find_char(text, '\n');
-            memset(out->ptr + from, ' ', MIN(line, text.len));
-        }
-    }
-    return 0;
-}
-
 /* Routes. */
 
 struct route {

@@ -2,7 +2,7 @@
 
 /* Network namespaces that hold loopback and nothing else.
  *
- * Making one costs more than the rest of a jail, so they are made ahead. The maker enters one and
+ * They are made ahead and used again (net_stock.h). The maker enters one and
  * then clones: the namespace belongs to the maker's user namespace, so no capability that a jail
  * could ever hold counts in it. */
 
@@ -15,10 +15,6 @@ struct err;
 int netns_make(int home_fd, struct err *err) MUST_USE;
 int netns_open_own(struct err *err) MUST_USE;
 int netns_enter(int fd, struct err *err) MUST_USE;
-
-/* Everything that a user of the namespace this process is in can have left in it: counters of
- * packets and of failed attempts. Two namespaces that answer alike are alike to their users. */
-int netns_traces(struct buf *out, struct err *err) MUST_USE;
 
 /* Makes every address local to the namespace `fd`, so that whatever is connected to ends in its
  * own sockets, and opens those; this process is back in `home_fd`. Nothing leaves: a connection

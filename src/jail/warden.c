@@ -444,7 +444,8 @@ static bool idle_work(void)
             clear(&self.slots.ptr[i]);
     if (!may_refill() || self.owed > 0)
         return false;
-    return refill() || maker_drop_tree(&self.maker) || maker_stock_nets(&self.maker, NETS_READY);
+    return refill() || maker_drop_tree(&self.maker) ||
+           net_stock_step(&self.maker.nets, NETS_READY, self.maker.keep);
 }
 
 static int wait_ms(bool more)
@@ -452,7 +453,7 @@ static int wait_ms(bool more)
     if (more)
         return 0;
     bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
-                      self.maker.net_count < NETS_READY || self.maker.tree_count > 0;
+                      self.maker.nets.ready_count < NETS_READY || self.maker.tree_count > 0;
     return unfinished && self.owed == 0 ? QUIET_MS : -1;
 }
 

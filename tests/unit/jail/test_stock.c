@@ -1,0 +1,116 @@
+/* Groups and networks serve again: a jail must not be able to tell. */
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "jail/jail.h"
+
+enum { ROUNDS = 24 };
+
+static struct warden_link *warden(void)
+{
+    static struct warden_link *one;
+    struct err err = {0};
+    if (one == NULL)
+        CHECK_OK(warden_start(&one, &err));
+    return one;
+}
+
+static bool has_limits(void)
+{
+    const struct jail_host *host = warden_host(warden());
+    return host->no_memory[0] == '\0' && host->no_pids[0] == '\0' && host->no_cpu[0] == '\0';
+}
+
+/* Limits that this host cannot give are switched off by name. */
+static struct jail_plan possible(struct jail_plan plan)
+{
+    const struct jail_host *host = warden_host(warden());
+    if (host->no_memory[0] != '\0')
+        plan.limits.memory_bytes = JAIL_UNLIMITED;
+    if (host->no_cpu[0] != '\0')
+        plan.limits.cpu_milli = JAIL_UNLIMITED;
+    return plan;
+}
+
+/* Runs it in a jail of its own; the output goes to `out`. */
+static void run(const struct jail_plan *plan, const char *script, char *out, size_t size,
+                struct jail_stats *ret_stats)
+{
+    struct err err = {0};
+    struct jail_plan able = possible(*plan);
+    const char *argv[] = {"bash", "-c", script, NULL};
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int pair[2];
+    uint32_t id;
+    CHECK_INT(pipe2(pair, O_CLOEXEC), 0);
+    AUTO_CLOSE int reader = pair[0];
+    CHECK_OK(jail_make(warden(), &able, &jail, &err));
+    CHECK_OK(jail_start(jail, &(struct jail_command){.argv = argv}, (int[]){null, pair[1], null},
+                        &id, NULL, &err));
+    CHECK_INT(close(pair[1]), 0);
+    AUTO_BUF struct buf text = buf_with_limit(size - 1);
+    CHECK_OK(buf_read_all(&text, reader, &err));
+    (void)snprintf(out, size, "%s", buf_cstr(&text));
+    struct jail_exit ended;
+    CHECK_OK(jail_wait(jail, 20000, &ended, &err));
+    CHECK_OK(jail_end(jail, ret_stats, &err));
+}
+
+TEST(what_one_jail_came_to_is_not_told_of_the_next)
+{
+    if (!has_limits())
+        SKIP("this host cannot limit memory, processes and cpu");
+    struct jail_plan small = {.limits = {.memory_bytes = 48 << 20}};
+    struct jail_stats stats;
+    char text[4096];
+    run(&small, "head -c 60m /dev/zero > /dev/shm/x", text, sizeof text, &stats);
+    CHECK(stats.oom_kills >= 1);
+    CHECK(stats.memory_peak > 40 << 20);
+    for (int i = 0; i < ROUNDS; i++) {
+        run(&small, "echo fine", text, sizeof text, &stats);
+        CHECK_CSTR(text, "fine\n");
+        CHECK_INT(stats.oom_kills, 0);
+        CHECK_INT(stats.pids_refused, 0);
+        CHECK(stats.memory_peak < 24 << 20);
+    }
+}
+
+TEST(limits_are_the_jails_own_whoever_had_the_group_before)
+{
+    if (!has_limits())
+        SKIP("this host cannot limit memory, processes and cpu");
+    static const int64_t sizes[] = {32 << 20, 512 << 20, JAIL_UNLIMITED, 48 << 20};
+    for (size_t i = 0; i < 2 * countof(sizes); i++) {
+        struct jail_stats stats;
+        char text[64];
+        int64_t bytes = sizes[i % countof(sizes)];
+        struct jail_plan plan = {.limits = {.memory_bytes = bytes}};
+        run(&plan, "head -c 60m /dev/zero > /dev/shm/x", text, sizeof text, &stats);
+        bool fits = bytes == JAIL_UNLIMITED || bytes > 60 << 20;
+        CHECK_INT(stats.oom_kills > 0, !fits);
+    }
+}
+
+TEST(a_network_that_was_used_is_not_given_again)
+{
+    static const char look[] = "read -d '' -r all < /proc/net/dev; echo \"${all##*lo:}\" | xargs;"
+                               "grep -c . /proc/net/ip6_flowlabel; grep Udp: /proc/net/snmp";
+    static const char *const uses[] = {
+        "echo x > /dev/udp/127.0.0.1/9", "echo x > /dev/udp/192.0.2.1/9",
+        "(exec 3<> /dev/tcp/127.0.0.1/9)", "echo x > /dev/udp/::1/9"};
+    char first[4096], text[4096];
+    struct jail_stats stats;
+    run(&(struct jail_plan){0}, look, first, sizeof first, &stats);
+    CHECK(first[0] == '0');
+    for (size_t i = 0; i < ROUNDS; i++) {
+        run(&(struct jail_plan){0}, uses[i % countof(uses)], text, sizeof text, &stats);
+        run(&(struct jail_plan){0}, look, text, sizeof text, &stats);
+        CHECK_CSTR(text, first);
+    }
+}
