@@ -4,8 +4,8 @@
  *
  * A frame is a head of four little-endian numbers (length of the rest: 4 bytes, type: 2, flags: 2,
  * id: 4) and fields: numbers of 4 bytes, texts and bytes behind their length. Kernels write them in
- * their own languages (cells/wire.py, script/wire.mjs). What a kernel says is a tenant's word: every
- * length is checked, and what is inside is passed on as bytes, never understood. */
+ * their own languages (cells/wire.py, script/wire.mjs). What a kernel says is a tenant's word:
+ * every length is checked, and what is inside is passed on as bytes, never understood. */
 
 #include "base/str.h"
 
@@ -40,4 +40,5 @@ bool frame_number(struct frame *frame, uint32_t *ret_number) MUST_USE;
 bool frame_bytes(struct frame *frame, struct str *ret_bytes) MUST_USE;
 
 /* Appends a frame of texts. */
-void frame_write(struct buf *out, uint32_t type, uint32_t id, const struct str *texts, size_t count);
+void frame_write(struct buf *out, uint32_t type, uint32_t id, const struct str *texts,
+                 size_t count);
