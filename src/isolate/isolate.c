@@ -123,6 +123,28 @@ struct isolate_engine *isolate_engine_free(struct isolate_engine *engine)
     return NULL;
 }
 
+int isolate_engine_forked(struct isolate_engine *engine, struct err *err)
+{
+    for (size_t i = 0; i < engine->spare_count; i++)
+        vm_forget_seeds(engine->spares[i]);
+    return rt_start(err);
+}
+
+int isolate_engine_warm(struct isolate_engine *engine, struct err *err)
+{
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    AUTO_RESULT struct isolate_result result = {0};
+    const struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
+    const struct isolate_call call = {.code = STR("1+1")};
+    if (isolate_new(engine, &limits, &isolate, err) < 0 ||
+        isolate_run(isolate, &call, NULL, &result, err) < 0)
+        return -1;
+    if (result.status != ISOLATE_OK)
+        return err_set(err, ERR_INTERNAL, "the engine does not run: %s",
+                       buf_cstr(&result.error_stack));
+    return 0;
+}
+
 const char *isolate_engine_version(UNUSED const struct isolate_engine *engine)
 {
     return bootstrap_part(STR("version")).ptr;

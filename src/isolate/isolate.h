@@ -74,13 +74,18 @@ struct isolate_result {
 void isolate_result_done(struct isolate_result *result);
 #define AUTO_RESULT AUTO(isolate_result_done)
 
-/* Boots the engine and evaluates the bootstrap: milliseconds. `bridges` are names for `api`, ending
- * with NULL; NULL for none. */
+/* Loads the template that was made with the program: a fraction of a millisecond. `bridges` are
+ * names for `api`, ending with NULL; NULL for none. */
 int isolate_engine_new(const char *const *bridges, struct isolate_engine **ret_engine,
                        struct err *err) MUST_USE;
 struct isolate_engine *isolate_engine_free(struct isolate_engine *engine);
 DEFINE_FREEP(isolate_engine)
 #define AUTO_ENGINE AUTO(isolate_engine_freep)
+/* In a child process that was forked with the engine: signals are taken back, randomness is drawn
+ * anew. */
+int isolate_engine_forked(struct isolate_engine *engine, struct err *err) MUST_USE;
+/* Makes an isolate and runs a line in it, so that the next one finds everything in place. */
+int isolate_engine_warm(struct isolate_engine *engine, struct err *err) MUST_USE;
 const char *isolate_engine_version(const struct isolate_engine *engine); /* "quickjs-ng 0.16.2" */
 
 int isolate_new(struct isolate_engine *engine, const struct isolate_limits *limits,

@@ -314,14 +314,28 @@ static void stay_on(int cpu)
     (void)sched_setaffinity(0, sizeof set, &set);
 }
 
-void worker_serve(int fd, const struct worker_options *options)
+static int get_ready(struct server *server, const struct worker_options *options,
+                     struct isolate_engine *engine, struct err *err)
+{
+    server->engine = engine;
+    if (engine == NULL) {
+        stay_on(options->cpu);
+        return isolate_engine_new(options->bridges, &server->engine, err) < 0 ? -1
+                                                                              : filter_lock(err);
+    }
+    /* Somebody else's, by fork: its pages become ours now, not when the first request waits. */
+    if (isolate_engine_forked(engine, err) < 0 || filter_lock(err) < 0)
+        return -1;
+    return isolate_engine_warm(engine, err);
+}
+
+void worker_serve(int fd, const struct worker_options *options, struct isolate_engine *engine)
 {
     struct err err = {0};
     static struct server server;
     server.fd = fd;
     server.in = server.out = buf_with_limit(WIRE_BODY_MAX + (1 << 20));
-    stay_on(options->cpu);
-    if (isolate_engine_new(options->bridges, &server.engine, &err) < 0 || filter_lock(&err) < 0) {
+    if (get_ready(&server, options, engine, &err) < 0) {
         send_failed(&server, 0, &err);
         quit(EXIT_SETUP);
     }

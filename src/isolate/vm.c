@@ -378,6 +378,12 @@ uint64_t vm_seed(struct vm *vm)
     return seed;
 }
 
+void vm_forget_seeds(struct vm *vm)
+{
+    explicit_bzero(vm->seeds, sizeof vm->seeds);
+    vm->seeds_left = 0;
+}
+
 void vm_poke(struct vm *vm, uint32_t address)
 {
     uint32_t text = vm_put_text(vm, STR("x"));

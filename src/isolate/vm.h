@@ -117,6 +117,8 @@ const char *vm_engine_version(struct vm *vm); /* under vm_try */
 
 /* Images. Taken and loaded between calls only. */
 int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err) MUST_USE;
+/* In a forked child: what was drawn before is the parent's. */
+void vm_forget_seeds(struct vm *vm);
 /* Everything that was in the vm is wiped; randomness is drawn anew. */
 int vm_load(struct vm *vm, const struct vm_image *image, const struct vm_limits *limits,
             struct err *err) MUST_USE;

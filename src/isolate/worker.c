@@ -24,8 +24,8 @@ static void forget_environment(void)
     environ = NULL;
 }
 
-/* The child keeps nothing of its parent but the socket. */
-NORETURN static void become_worker(int fd, const struct worker_options *options)
+/* The child keeps nothing of its parent but the socket, and the engine if it brings one. */
+void worker_become(int fd, const struct worker_options *options, struct isolate_engine *engine)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NAME, "isolate");
@@ -40,7 +40,7 @@ NORETURN static void become_worker(int fd, const struct worker_options *options)
     (void)syscall(SYS_close_range, 0, WORKER_FD - 1, 0);
     (void)syscall(SYS_close_range, WORKER_FD + 1, ~0u, 0);
     forget_environment();
-    worker_serve(WORKER_FD, options);
+    worker_serve(WORKER_FD, options, engine);
 }
 
 static int await_ready(struct worker *worker, struct err *err)
@@ -60,10 +60,14 @@ static int await_ready(struct worker *worker, struct err *err)
     return 0;
 }
 
-static void set_limits(struct worker *worker)
+static struct worker *new_worker(int fd)
 {
+    struct worker *worker = mem_alloc(sizeof *worker);
+    worker->fd = fd;
+    worker->pidfd = worker->cpu = -1;
     worker->in = worker->out = buf_with_limit(WIRE_BODY_MAX + (1 << 20));
     worker->queue = buf_with_limit(WIRE_BODY_MAX + WORKER_QUEUE_SPARE);
+    return worker;
 }
 
 int worker_start(const struct worker_options *options, struct worker **ret_worker, struct err *err)
@@ -76,12 +80,10 @@ int worker_start(const struct worker_options *options, struct worker **ret_worke
     if (pid < 0)
         return err_sys(err, errno, "fork a worker");
     if (pid == 0)
-        become_worker(theirs, options);
+        worker_become(theirs, options, NULL);
 
-    AUTO_WORKER struct worker *worker = mem_alloc(sizeof *worker);
-    worker->fd = fd_take(&ours);
-    worker->pid = pid;
-    set_limits(worker);
+    AUTO_WORKER struct worker *worker = new_worker(fd_take(&ours));
+    worker->pid = worker->number = pid;
     fd_close(&theirs); /* so that its death is seen */
     if (await_ready(worker, err) < 0)
         return -1;
@@ -92,10 +94,7 @@ int worker_start(const struct worker_options *options, struct worker **ret_worke
 
 struct worker *worker_adopt(int fd)
 {
-    struct worker *worker = mem_alloc(sizeof *worker);
-    worker->fd = fd;
-    set_limits(worker);
-    return worker;
+    return new_worker(fd);
 }
 
 void worker_end(struct worker *worker)
@@ -105,9 +104,12 @@ void worker_end(struct worker *worker)
         while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
+    if (worker->pidfd >= 0) /* its nursery reaps it */
+        (void)syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
     worker->pid = 0;
     worker->is_dead = true;
     fd_close(&worker->fd);
+    fd_close(&worker->pidfd);
 }
 
 struct worker *worker_free(struct worker *worker)

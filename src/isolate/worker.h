@@ -32,8 +32,13 @@ DEFINE_FREEP(worker)
 
 int worker_pid(const struct worker *worker);
 bool worker_is_dead(const struct worker *worker); /* start another one */
+/* Looks whether an idle one has died since it was last used. */
+bool worker_has_gone(const struct worker *worker);
 bool worker_is_busy(const struct worker *worker); /* something was begun and is not over */
 uint64_t worker_runs(const struct worker *worker);
+/* From now on each run begins on the CPU of its caller, which makes the hand-off several times
+ * cheaper, and may go anywhere once it has taken longer than a hand-off matters. */
+void worker_follow(struct worker *worker);
 
 /* --- Without blocking --- */
 
@@ -131,5 +136,6 @@ int worker_rollback(struct worker *worker, uint32_t isolate, uint32_t checkpoint
 
 /* --- The worker's own side --- */
 
-/* Serves `fd` until it closes. Never returns. Used by worker_start. */
-NORETURN void worker_serve(int fd, const struct worker_options *options);
+/* Serves `fd` until it closes. Never returns. Without an `engine` it makes one for `options`. */
+NORETURN void worker_serve(int fd, const struct worker_options *options,
+                           struct isolate_engine *engine);

@@ -1,6 +1,8 @@
 /* Requests to a worker and what comes of them, without waiting for anything. */
 
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -8,16 +10,26 @@
 #include "base/sys.h"
 #include "isolate/worker_internal.h"
 
-enum { READ_SIZE = 64 << 10, HEAD_ROOM = 64 << 10 };
+enum {
+    READ_SIZE = 64 << 10,
+    HEAD_ROOM = 64 << 10,
+    STAY_MS = 3, /* on the caller's CPU; the clock may be a millisecond ahead of itself */
+};
 
 int worker_pid(const struct worker *worker)
 {
-    return worker->pid;
+    return worker->number;
 }
 
 bool worker_is_dead(const struct worker *worker)
 {
     return worker->is_dead;
+}
+
+bool worker_has_gone(const struct worker *worker)
+{
+    struct pollfd poller = {.fd = worker->fd, .events = POLLIN};
+    return worker->is_dead || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLHUP) != 0);
 }
 
 bool worker_is_busy(const struct worker *worker)
@@ -42,7 +54,57 @@ bool worker_writes(const struct worker *worker)
 
 int64_t worker_due_ms(const struct worker *worker)
 {
-    return worker->state == STATE_IDLE ? -1 : worker->due_ms;
+    if (worker->state == STATE_IDLE)
+        return -1;
+    bool stays = worker->state == STATE_RUN && worker->cpu >= 0;
+    return stays ? MIN(worker->release_ms, worker->due_ms) : worker->due_ms;
+}
+
+/* --- Which CPU --- */
+
+void worker_follow(struct worker *worker)
+{
+    worker->follows = true;
+}
+
+/* A process of somebody else's is known by its number here, so it must be alive: until it is
+ * reaped nobody gets its number, and a dead one shows by its pidfd. */
+static bool is_running(const struct worker *worker)
+{
+    struct pollfd poller = {.fd = worker->pidfd, .events = POLLIN};
+    return worker->pidfd < 0 || poll(&poller, 1, 0) == 0;
+}
+
+/* -1: anywhere. */
+static void put_on(struct worker *worker, int cpu)
+{
+    cpu_set_t set;
+    if (worker->cpu == cpu || worker->number <= 0 || !is_running(worker))
+        return;
+    CPU_ZERO(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (cpu < 0 || i == cpu)
+            CPU_SET(i, &set);
+    if (sched_setaffinity(worker->number, sizeof set, &set) == 0)
+        worker->cpu = cpu;
+}
+
+static void stay_near(struct worker *worker)
+{
+    int here = sched_getcpu();
+    if (!worker->follows || here < 0)
+        return;
+    put_on(worker, here);
+    worker->release_ms = clock_now_ms() + STAY_MS;
+}
+
+static void release_long(struct worker *worker)
+{
+    if (worker->state == STATE_RUN && worker->cpu >= 0 && clock_now_ms() >= worker->release_ms)
+        put_on(worker, -1);
+    else
+        return;
+    worker->cpu = -1; /* also when it did not work: it is tried once */
 }
 
 /* --- Sending --- */
@@ -141,6 +203,7 @@ int worker_begin_run(struct worker *worker, uint32_t isolate, const struct isola
     if (check_size(size, err) < 0)
         return -1;
     isolate_result_done(&worker->result);
+    stay_near(worker); /* before it wakes */
     isolate_wire_begin(&worker->out, WIRE_RUN, isolate);
     isolate_wire_put_limits(&worker->out, limits);
     isolate_wire_put_call(&worker->out, call);
@@ -353,15 +416,33 @@ static int read_some(struct worker *worker, struct err *err)
     return 1;
 }
 
+/* The first word of a worker: that it is locked and ready, or why not. */
+static int check_first(struct worker *worker, const struct isolate_wire_frame *frame,
+                       struct err *err)
+{
+    struct worker_event event = {0};
+    if (frame->type == WIRE_FAILED && take_failed(frame->body, &event))
+        return err_set(err, ERR_UNAVAILABLE, "%s", event.err.msg);
+    if (frame->type != WIRE_READY)
+        return err_set(err, ERR_INVALID, "the worker did not say that it is ready");
+    worker->is_new = false;
+    buf_consume(&worker->in, WIRE_HEAD + frame->body.len);
+    return 0;
+}
+
 /* 1 with a whole frame, 0 when there is none yet, -1 when there will be none. */
 static int read_frame(struct worker *worker, struct isolate_wire_frame *frame, struct err *err)
 {
     for (;;) {
         int got = worker->in.len == 0 ? 0 : isolate_wire_take(&worker->in, frame, err);
-        if (got == 0)
-            got = read_some(worker, err);
-        else
+        if (got > 0 && worker->is_new) {
+            if (check_first(worker, frame, err) < 0)
+                return -1;
+            continue;
+        }
+        if (got != 0)
             return got;
+        got = read_some(worker, err);
         if (got <= 0)
             return got;
     }
@@ -383,11 +464,12 @@ void worker_next(struct worker *worker, struct worker_event *ret_event)
     if (worker->state == STATE_IDLE)
         return;
     int got = read_frame(worker, &frame, &err);
+    release_long(worker);
     bool last = got > 0 && frame.type != WIRE_CONSOLE && frame.type != WIRE_BRIDGE;
     if (got < 0) {
         bool broken = err.code != ERR_UNAVAILABLE;
-        end_by_force(worker, ISOLATE_CRASH,
-                     broken ? "the worker broke its protocol" : "the worker ended", ret_event);
+        end_by_force(worker, ISOLATE_CRASH, broken ? "the worker broke its protocol" : err.msg,
+                     ret_event);
     } else if (!last && clock_now_ms() >= worker->due_ms) {
         end_by_force(worker, ISOLATE_TIMEOUT, "the code ran too long and was killed", ret_event);
     } else if (got > 0 && !take_event(worker, &frame, ret_event)) {

@@ -19,8 +19,15 @@ enum worker_state { STATE_IDLE, STATE_RUN, STATE_ASKED };
 
 struct worker {
     int fd;
-    pid_t pid;
+    pid_t pid;    /* a child of ours; else 0 */
+    int pidfd;    /* somebody else's child; else -1 */
+    pid_t number; /* of either, for messages */
     bool is_dead;
+    bool is_new; /* has not said yet that it is ready */
+    /* On which CPU it must stay, -1 for any, and until when. */
+    bool follows;
+    int cpu;
+    int64_t release_ms;
     uint64_t runs;
     enum worker_state state;
     enum isolate_wire_type expected; /* in STATE_ASKED */
@@ -37,3 +44,6 @@ struct worker {
 
 /* Kills and reaps; the socket is closed. */
 void worker_end(struct worker *worker);
+/* A forked child becomes a worker. Without an `engine` it makes one for `options`. */
+NORETURN void worker_become(int fd, const struct worker_options *options,
+                            struct isolate_engine *engine);

@@ -57,6 +57,10 @@ static inline int k_fsmount(int fd, unsigned attrs)
 {
     return (int)SYS(syscall(SYS_fsmount, fd, FSMOUNT_CLOEXEC, attrs));
 }
+static inline int k_fspick(int dir_fd)
+{
+    return (int)SYS(syscall(SYS_fspick, dir_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
+}
 static inline int k_pidfd_send_signal(int pidfd, int sig)
 {
     return (int)SYS(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));

@@ -12,13 +12,8 @@
 #include "base/id.h"
 #include "base/sys.h"
 #include "base/tree.h"
-#include "jail/ids.h"
 #include "jail/layers_internal.h"
 #include "jail/overlay.h"
-
-/* What tenants write belongs on disk to nobody: were it root's, a file with the set-id bit would be
- * a weapon for whoever can reach it. The jail's mounts map it to the jail's own id. */
-enum { LAYERS_OWNER = IDS_FIRST - 1 };
 
 static int make_dir(int dir_fd, const char *name, mode_t mode, struct err *err)
 {
@@ -27,23 +22,12 @@ static int make_dir(int dir_fd, const char *name, mode_t mode, struct err *err)
     return 0;
 }
 
-/* In a container that owns few ids the owner does not exist: then nobody maps ids either. */
-static int give_away(const struct layers *layers, int dir_fd, const char *name, struct err *err)
-{
-    if (layers->owner == geteuid())
-        return 0;
-    if (SYS(fchownat(dir_fd, name, layers->owner, layers->owner, AT_SYMLINK_NOFOLLOW)) < 0 &&
-        errno != EINVAL && errno != EPERM)
-        return err_sys(err, errno, "own '%s'", name);
-    return 0;
-}
-
 static int make_tenant_dir(const struct layers *layers, int dir_fd, const char *name,
                            struct err *err)
 {
     if (make_dir(dir_fd, name, 0755, err) < 0)
         return -1;
-    return give_away(layers, dir_fd, name, err);
+    return layer_give_away(layers->owner, dir_fd, name, err);
 }
 
 static int open_trash(int layers_fd, struct err *err)
@@ -74,7 +58,7 @@ static int add_ballast(const struct layers *layers, int layer_fd, struct err *er
     for (int i = 0; i < OVERLAY_BALLAST; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "ballast%d", i);
-        if (give_away(layers, layer_fd, name, err) < 0)
+        if (layer_give_away(layers->owner, layer_fd, name, err) < 0)
             return -1;
     }
     return 0;
@@ -91,7 +75,7 @@ int layers_make_spare(const struct layers *layers, int layers_fd, struct err *er
             return -1;
     }
     AUTO_CLOSE int fd = layer_open_dir(layers_fd, ".new", err);
-    if (fd < 0 || give_away(layers, layers_fd, ".new", err) < 0 ||
+    if (fd < 0 || layer_give_away(layers->owner, layers_fd, ".new", err) < 0 ||
         make_tenant_dir(layers, fd, "upper", err) < 0 ||
         make_tenant_dir(layers, fd, "work", err) < 0 ||
         (is_limited(layers_fd) && add_ballast(layers, fd, err) < 0))
@@ -218,7 +202,7 @@ static int new_box(struct layers *layers, const char *temp, const struct quota_l
 static int make_box(struct layers *layers, const char *id, const char *const *snapshots,
                     const struct layer *first, const struct quota_limit *limit, struct err *err)
 {
-    char temp[LAYER_ID_SIZE + 8];
+    char temp[LAYERS_ID_SIZE + 8];
     if (!id_is_valid(str_of(id)))
         return err_set(err, ERR_INVALID, "'%.70s' is no sandbox id", id);
     (void)snprintf(temp, sizeof temp, ".new-%s", id);
@@ -400,7 +384,7 @@ static int mark_user(const struct layers *layers, struct layer_box *box, uint32_
 
 struct names {
     size_t count;
-    char ids[LAYERS_SNAPSHOTS_MAX][LAYER_ID_SIZE];
+    char ids[LAYERS_SNAPSHOTS_MAX][LAYERS_ID_SIZE];
     const char *list[LAYERS_SNAPSHOTS_MAX + 1];
 };
 
@@ -420,7 +404,7 @@ static int read_snapshots(int box_fd, struct names *names, struct err *err)
         const char *id = slash == NULL ? target : slash + 1;
         if (!id_is_valid(str_of(id)))
             return err_set(err, ERR_INTERNAL, "'%s' names no snapshot", path);
-        (void)snprintf(names->ids[names->count], LAYER_ID_SIZE, "%.64s", id);
+        (void)snprintf(names->ids[names->count], LAYERS_ID_SIZE, "%.64s", id);
         names->list[names->count] = names->ids[names->count];
     }
     names->list[names->count] = NULL;
@@ -518,15 +502,6 @@ int layers_list(struct layers *layers, const char *id, uint32_t numbers[LAYERS_D
     return (int)count;
 }
 
-static int open_part(const char *home, const char *name, struct err *err)
-{
-    char path[JAIL_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", home, name);
-    if (fd_make_dirs(path, 0700, err) < 0)
-        return -1;
-    return layer_open_dir(AT_FDCWD, path, err);
-}
-
 int layers_open(const char *home, struct layers **ret_layers, struct err *err)
 {
     if (jail_path_check(home, "data directory", err) < 0)
@@ -538,12 +513,12 @@ int layers_open(const char *home, struct layers **ret_layers, struct err *err)
                               .trash_fd = -1,
                               .cache_fd = -1,
                               .stock_fd = -1};
-    layers->owner = geteuid() == 0 ? LAYERS_OWNER : geteuid();
-    layers->sandboxes_fd = open_part(home, "sandboxes", err);
-    layers->snapshots_fd = open_part(home, "snapshots", err);
-    layers->trash_fd = open_part(home, "trash", err);
-    layers->cache_fd = open_part(home, "cache", err);
-    layers->stock_fd = open_part(home, "stock", err);
+    layers->owner = layer_owner();
+    layers->sandboxes_fd = layer_open_part(home, "sandboxes", err);
+    layers->snapshots_fd = layer_open_part(home, "snapshots", err);
+    layers->trash_fd = layer_open_part(home, "trash", err);
+    layers->cache_fd = layer_open_part(home, "cache", err);
+    layers->stock_fd = layer_open_part(home, "stock", err);
     if (layers->sandboxes_fd < 0 || layers->snapshots_fd < 0 || layers->trash_fd < 0 ||
         layers->cache_fd < 0 || layers->stock_fd < 0 ||
         layer_each(layers->stock_fd, note_stock, layers, err) < 0)

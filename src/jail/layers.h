@@ -19,8 +19,12 @@
  * back the last moments, unless layers_sync was called.
  *
  * A frozen layer is never written again. Layers that no stack needs any more are moved to a trash
- * directory, which layers_reclaim empties when there is time. Calls may block on the disk; one
- * caller at a time per data directory. */
+ * directory, which layers_reclaim empties when there is time.
+ *
+ * Calls may block on the disk, so a daemon runs them on a worker, one at a time per data directory.
+ * Short, when layers_stock and layers_reclaim have been called before: create, checkpoint,
+ * rollback, fork, plan, list. As long as what they have to do: a limit on disk, destroy with a
+ * limit, sync, stock, reclaim, recover. */
 
 #include "jail/plan.h"
 #include "jail/quota.h"
@@ -30,6 +34,7 @@ struct err;
 struct layers;
 
 enum {
+    LAYERS_ID_SIZE = 65,      /* of a sandbox, with its end */
     LAYERS_DEPTH_MAX = 100,   /* layers in one stack, snapshots not counted */
     LAYERS_SNAPSHOTS_MAX = 27 /* with the writable one, both fit into JAIL_LAYERS_MAX */
 };
@@ -51,7 +56,7 @@ int layers_plan(struct layers *layers, const char *id, struct arena *arena, stru
                 struct err *err) MUST_USE;
 
 /* Freezes the writable layer under the number that it gives, and puts an empty one on top. For a
- * running jail see jail_checkpoint in jail/layers_live.h. LIMIT: too many layers. */
+ * running jail see jail/layers_live.h. LIMIT: too many layers. */
 int layers_checkpoint(struct layers *layers, const char *id, uint32_t *ret_number,
                       struct err *err) MUST_USE;
 /* Takes the newest checkpoint back, with whatever was written since: its layer takes the writes

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/sys.h"
+#include "jail/ids.h"
 #include "jail/layers_internal.h"
 
 void layer_format(const struct layer *layer, char out[LAYER_NAME_SIZE])
@@ -56,6 +57,31 @@ int layer_open_dir(int dir_fd, const char *name, struct err *err)
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", name);
     return fd;
+}
+
+int layer_open_part(const char *home, const char *name, struct err *err)
+{
+    char path[JAIL_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", home, name);
+    if (fd_make_dirs(path, 0700, err) < 0)
+        return -1;
+    return layer_open_dir(AT_FDCWD, path, err);
+}
+
+uint32_t layer_owner(void)
+{
+    return geteuid() == 0 ? IDS_FIRST - 1 : geteuid();
+}
+
+/* In a container that owns few ids the owner does not exist: then nobody maps ids either. */
+int layer_give_away(uint32_t owner, int dir_fd, const char *name, struct err *err)
+{
+    if (owner == geteuid())
+        return 0;
+    if (SYS(fchownat(dir_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW)) < 0 && errno != EINVAL &&
+        errno != EPERM)
+        return err_sys(err, errno, "own '%s'", name);
+    return 0;
 }
 
 int layer_each(int dir_fd, int (*each)(void *ctx, const char *name, struct err *err), void *ctx,
@@ -176,7 +202,7 @@ int layer_chain_read(struct layers *layers, const char *id, struct layer_chain *
                      struct err *err)
 {
     struct layer last = {0};
-    char at[LAYER_ID_SIZE];
+    char at[LAYERS_ID_SIZE];
     chain->count = 0;
     (void)snprintf(at, sizeof at, "%s", id);
     if (add_part(layers, id, 0, chain, &last, err) < 0)

@@ -1,12 +1,11 @@
 #pragma once
 
-/* Names and chains of layers; for jail/layers*.c alone. */
+/* Names and chains of layers, and words that jail/volumes.c shares; for the two alone. */
 
 #include "base/vec.h"
 #include "jail/layers.h"
 
 enum {
-    LAYER_ID_SIZE = 65,
     LAYER_NAME_SIZE = 96,  /* "4294967295-ID.4294967295" */
     LAYER_PATH_SIZE = 192, /* "ID/layers/NAME" */
 };
@@ -28,8 +27,8 @@ struct layers {
 
 struct layer {
     uint32_t number;
-    char parent_id[LAYER_ID_SIZE]; /* "": the same sandbox */
-    uint32_t parent;               /* 0 and no parent_id: nothing below */
+    char parent_id[LAYERS_ID_SIZE]; /* "": the same sandbox */
+    uint32_t parent;                /* 0 and no parent_id: nothing below */
 };
 void layer_format(const struct layer *layer, char out[LAYER_NAME_SIZE]);
 bool layer_parse(struct str name, struct layer *ret_layer);
@@ -70,6 +69,12 @@ void layer_box_close(struct layer_box *box);
 int layer_box_open(struct layers *layers, const char *id, bool even_gone, struct layer_box *box,
                    struct err *err) MUST_USE;
 int layer_open_dir(int dir_fd, const char *name, struct err *err) MUST_USE;
+/* The part `name` of the data directory, made if need be. */
+int layer_open_part(const char *home, const char *name, struct err *err) MUST_USE;
+/* Who owns on disk what tenants write. Were it root, a file with the set-id bit would be a weapon
+ * for whoever can reach it; the jail's mounts map it to the jail's own id. */
+uint32_t layer_owner(void);
+int layer_give_away(uint32_t owner, int dir_fd, const char *name, struct err *err) MUST_USE;
 
 /* Calls `each` for every entry but dots; stops at the first failure. */
 int layer_each(int dir_fd, int (*each)(void *ctx, const char *name, struct err *err), void *ctx,

@@ -13,7 +13,7 @@
 #include "jail/layers_internal.h"
 
 /* "NUMBER.ID" in users/. */
-static bool parse_user(struct str name, uint32_t *ret_number, char id[LAYER_ID_SIZE])
+static bool parse_user(struct str name, uint32_t *ret_number, char id[LAYERS_ID_SIZE])
 {
     int64_t number;
     size_t dot = str_find_char(name, '.');
@@ -22,7 +22,7 @@ static bool parse_user(struct str name, uint32_t *ret_number, char id[LAYER_ID_S
         !str_to_i64(str_slice(name, 0, dot), 1, UINT32_MAX - 1, &number))
         return false;
     *ret_number = (uint32_t)number;
-    (void)snprintf(id, LAYER_ID_SIZE, "%.*s", STR_ARG(who));
+    (void)snprintf(id, LAYERS_ID_SIZE, "%.*s", STR_ARG(who));
     return true;
 }
 
@@ -36,7 +36,7 @@ static int note_need(void *ctx, const char *name, struct err *err)
 {
     struct need *need = ctx;
     uint32_t number;
-    char id[LAYER_ID_SIZE];
+    char id[LAYERS_ID_SIZE];
     (void)err;
     if (parse_user(str_of(name), &number, id) &&
         (need->set == NULL || layer_set_reaches(need->set, number, need->number)))
@@ -204,7 +204,7 @@ struct stale {
 static int drop_stale_user(void *ctx, const char *name, struct err *err)
 {
     struct stale *stale = ctx;
-    char id[LAYER_ID_SIZE], path[LAYER_NAME_SIZE + 8];
+    char id[LAYERS_ID_SIZE], path[LAYER_NAME_SIZE + 8];
     uint32_t number;
     if (parse_user(str_of(name), &number, id) &&
         faccessat(stale->layers->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)

@@ -28,3 +28,7 @@ int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *pl
                          struct err *err) MUST_USE;
 /* With the anchor as "/": makes the overlay "/" and gives the anchor's descriptor. */
 int mounts_enter_overlay(const struct jail_plan *plan, int *ret_anchor, struct err *err) MUST_USE;
+/* A place in a tree, by its path without the leading slash; no link on the way is followed and the
+ * tree is not left. The second makes what is missing of it. */
+int mounts_open_in(int root_fd, const char *path);
+int mounts_make_in(int root_fd, const char *path, bool is_dir);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -20,25 +21,69 @@ const char *const mounts_template_parts[] = {"usr",           "bin",   "sbin",  
                                              "lib32",         "lib64", "libx32", "etc/alternatives",
                                              "etc/ssl/certs", "dev",   NULL};
 
+int mounts_open_in(int root_fd, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    return (int)SYS(syscall(SYS_openat2, root_fd, path, &how, sizeof how));
+}
+
+int mounts_make_in(int root_fd, const char *path, bool is_dir)
+{
+    AUTO_CLOSE int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    struct str rest = str_of(path), part;
+    while (at >= 0 && str_split(&rest, '/', &part)) {
+        char name[256];
+        (void)snprintf(name, sizeof name, "%.*s", STR_ARG(part));
+        bool last = rest.len == 0;
+        if (last && !is_dir) {
+            AUTO_CLOSE int made =
+                SYS(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+            if (made < 0 && errno != EEXIST)
+                return -1;
+        } else if (SYS(mkdirat(at, name, 0755)) < 0 && errno != EEXIST) {
+            return -1;
+        }
+        int next = mounts_open_in(at, name);
+        fd_close(&at);
+        at = next;
+    }
+    return fd_take(&at);
+}
+
+/* Layers may hide or lack a place: it is made. What lies about it is refused. */
+static int carry_part(int root_fd, const char *part, struct err *err)
+{
+    char src[64], dst[64];
+    struct stat st;
+    (void)snprintf(src, sizeof src, TREE "/%s", part);
+    (void)snprintf(dst, sizeof dst, NEW_OVERLAY "/%s", part);
+    if (lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
+        return 0;
+    AUTO_CLOSE int tree =
+        k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (tree < 0)
+        return err_sys(err, errno, "open '%s'", src);
+    AUTO_CLOSE int place = mounts_open_in(root_fd, part);
+    if (place < 0 && errno == ENOENT)
+        place = mounts_make_in(root_fd, part, true);
+    if (place < 0)
+        return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be a mount point: %s", part,
+                       strerror(errno));
+    return mounts_put(tree, dst, true, err);
+}
+
 static int carry_over(bool has_base, struct err *err)
 {
+    AUTO_CLOSE int root = SYS(open(NEW_OVERLAY, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (root < 0)
+        return err_sys(err, errno, "open the overlay");
     for (size_t i = 0; mounts_template_parts[i] != NULL; i++) {
         const char *part = mounts_template_parts[i];
-        char src[64], dst[64];
-        struct stat st;
-        bool own = strcmp(part, "dev") == 0;
-        (void)snprintf(src, sizeof src, TREE "/%s", part);
-        (void)snprintf(dst, sizeof dst, NEW_OVERLAY "/%s", part);
-        if ((has_base && !own) || lstat(src, &st) < 0 || !S_ISDIR(st.st_mode))
-            continue;
-        AUTO_CLOSE int tree =
-            k_open_tree(AT_FDCWD, src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-        if (tree < 0)
-            return err_sys(err, errno, "open '%s'", src);
-        if (lstat(dst, &st) < 0 && mkdir(dst, 0755) < 0)
-            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be made: %s", part,
-                           strerror(errno));
-        if (mounts_put(tree, dst, true, err) < 0)
+        /* A root tree of one's own brings its programs; devices are ours. */
+        if ((!has_base || strcmp(part, "dev") == 0) && carry_part(root, part, err) < 0)
             return -1;
     }
     return 0;
@@ -123,8 +168,10 @@ int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err
                 return -1;
         } else if (there && !S_ISDIR(st.st_mode)) {
             return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' is not a directory", dirs[i]);
-        } else if (!there && !is_below(set, dirs[i]) && SYS(mkdirat(upper_fd, dirs[i], 0755)) < 0) {
-            return err_sys(err, errno, "make '/%s'", dirs[i]);
+        } else if (!there && !is_below(set, dirs[i])) {
+            AUTO_CLOSE int made = mounts_make_in(upper_fd, dirs[i], true);
+            if (made < 0)
+                return err_sys(err, errno, "make '/%s'", dirs[i]);
         }
     }
     return 0;

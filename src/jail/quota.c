@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -196,15 +197,21 @@ static int read_record(struct quota_job *job, bool *ret_found, struct err *err)
     return 0;
 }
 
+static int check_limit(const struct quota_limit *limit, struct err *err)
+{
+    if (limit->bytes < QUOTA_BYTES_MIN || limit->inodes < QUOTA_INODES_MIN)
+        return err_set(err, ERR_INVALID, "a disk limit is at least %d bytes and %d files",
+                       QUOTA_BYTES_MIN, QUOTA_INODES_MIN);
+    return 0;
+}
+
 int quota_attach(int box_fd, const char *name, int cache_fd, const struct quota_limit *limit,
                  enum quota_method *ret_method, struct err *err)
 {
     struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = cache_fd, .limit = *limit};
-    if (limit->bytes < QUOTA_BYTES_MIN || limit->inodes < QUOTA_INODES_MIN)
-        return err_set(err, ERR_INVALID, "a disk limit is at least %d bytes and %d files",
-                       QUOTA_BYTES_MIN, QUOTA_INODES_MIN);
-    if (try_ways(&job, err) < 0)
+    if (check_limit(limit, err) < 0 || try_ways(&job, err) < 0)
         return -1;
+    CRASH_POINT("quota.attached");
     if (write_record(&job, err) < 0) {
         (void)quota_undo(&job, &(struct err){0});
         return -1;
@@ -235,6 +242,106 @@ int quota_resume(int box_fd, const char *name, bool *ret_limited, struct err *er
     return quota_image_mount(&job, err);
 }
 
+static int open_limited(const struct quota_job *job, struct err *err)
+{
+    int fd = SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", job->name);
+    if (job->method == QUOTA_PROJECT || is_mounted(job))
+        return fd;
+    fd_close(&fd);
+    return err_set(err, ERR_UNAVAILABLE, "'%s' is not mounted", job->name);
+}
+
+/* The kernel refuses to make it smaller than what is in it. */
+static int resize_memory(int fd, const struct quota_limit *limit, struct err *err)
+{
+    char size[32], inodes[32];
+    (void)snprintf(size, sizeof size, "%lld", (long long)limit->bytes);
+    (void)snprintf(inodes, sizeof inodes, "%lld", (long long)limit->inodes);
+    AUTO_CLOSE int fs = k_fspick(fd);
+    if (fs < 0)
+        return err_sys(err, errno, "pick the tmpfs");
+    if (k_fsconfig(fs, FSCONFIG_SET_STRING, "size", size) < 0 ||
+        k_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes) < 0)
+        return err_sys(err, errno, "size the tmpfs");
+    if (k_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return err_set(err, ERR_CONFLICT, "it holds more than that already");
+    return err_sys(err, errno, "size the tmpfs");
+}
+
+static int project_use(int fd, uint32_t project, struct quota_use *use, struct err *err)
+{
+    struct dqblk quota = {0};
+    if (quota_call(fd, Q_GETQUOTA, project, &quota) < 0)
+        return err_sys(err, errno, "read project %u", project);
+    use->used_bytes = (int64_t)quota.dqb_curspace;
+    use->used_inodes = (int64_t)quota.dqb_curinodes;
+    return 0;
+}
+
+static int resize_project(int fd, uint32_t project, const struct quota_limit *limit,
+                          struct err *err)
+{
+    struct quota_use use = {0};
+    if (project_use(fd, project, &use, err) < 0)
+        return -1;
+    if (use.used_bytes > limit->bytes || use.used_inodes > limit->inodes)
+        return err_set(err, ERR_CONFLICT, "it holds more than that already");
+    return set_project_limit(fd, project, limit->bytes, limit->inodes, err);
+}
+
+int quota_resize(int box_fd, const char *name, const struct quota_limit *limit, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    if (check_limit(limit, err) < 0 || read_record(&job, &found, err) < 0)
+        return -1;
+    if (!found)
+        return err_set(err, ERR_NOT_FOUND, "'%s' has no limit", name);
+    AUTO_CLOSE int fd = open_limited(&job, err);
+    if (fd < 0)
+        return -1;
+    int done = job.method == QUOTA_PROJECT  ? resize_project(fd, job.project, limit, err)
+               : job.method == QUOTA_MEMORY ? resize_memory(fd, limit, err)
+                                            : quota_image_grow(&job, limit, err);
+    if (done < 0)
+        return err_wrap(err, "size '%s'", name);
+    CRASH_POINT("quota.resized");
+    job.limit.bytes = limit->bytes;
+    job.limit.inodes = limit->inodes;
+    return write_record(&job, err);
+}
+
+int quota_stat(int box_fd, const char *name, struct quota_use *ret_use, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    struct quota_use use = {.bytes = -1, .used_bytes = -1, .inodes = -1, .used_inodes = -1};
+    struct statvfs st;
+    bool found;
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    if (found) {
+        AUTO_CLOSE int fd = open_limited(&job, err);
+        if (fd < 0)
+            return -1;
+        use = (struct quota_use){
+            .method = job.method, .bytes = job.limit.bytes, .inodes = job.limit.inodes};
+        if (job.method == QUOTA_PROJECT && project_use(fd, job.project, &use, err) < 0)
+            return -1;
+        if (job.method != QUOTA_PROJECT) {
+            if (SYS(fstatvfs(fd, &st)) < 0)
+                return err_sys(err, errno, "look at '%s'", name);
+            use.used_bytes = (int64_t)((st.f_blocks - st.f_bfree) * st.f_frsize);
+            use.used_inodes = (int64_t)(st.f_files - st.f_ffree);
+        }
+    }
+    *ret_use = use;
+    return 0;
+}
+
 /* The way leads through a descriptor: no path on the host is walked again. */
 static int unmount(const struct quota_job *job, struct err *err)
 {
@@ -248,6 +355,16 @@ static int unmount(const struct quota_job *job, struct err *err)
     if (done < 0)
         return err_sys(err, errno, "unmount '%s'", job->name);
     return 0;
+}
+
+int quota_rest(int box_fd, const char *name, struct err *err)
+{
+    struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
+    bool found;
+    if (read_record(&job, &found, err) < 0)
+        return -1;
+    /* What lies in memory would be lost. */
+    return found && job.method == QUOTA_IMAGE ? unmount(&job, err) : 0;
 }
 
 int quota_undo(const struct quota_job *job, struct err *err)

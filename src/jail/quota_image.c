@@ -11,6 +11,8 @@
 #include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -28,6 +30,10 @@ enum {
 };
 
 #define IMAGE "disk.img"
+
+#ifndef EXT4_IOC_RESIZE_FS
+#define EXT4_IOC_RESIZE_FS _IOW('f', 16, uint64_t)
+#endif
 
 /* What the tenant gets is the limit; what the filesystem needs for itself comes on top. */
 static int64_t image_bytes(const struct quota_limit *limit)
@@ -229,4 +235,60 @@ int quota_image_attach(struct quota_job *job, struct err *err)
         return 0;
     (void)unlinkat(job->box_fd, IMAGE, 0);
     return -1;
+}
+
+/* The device below a mounted image. */
+static int open_device(const struct quota_job *job, int *ret_dir, struct err *err)
+{
+    struct stat st;
+    char path[32];
+    AUTO_CLOSE int dir =
+        SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (dir < 0 || SYS(fstat(dir, &st)) < 0)
+        return err_sys(err, errno, "open '%s'", job->name);
+    (void)snprintf(path, sizeof path, "/dev/loop%u", minor(st.st_dev));
+    AUTO_CLOSE int device = SYS(open(path, O_RDWR | O_CLOEXEC));
+    struct stat own;
+    if (device < 0 || SYS(fstat(device, &own)) < 0)
+        return err_sys(err, errno, "open '%s'", path);
+    if (own.st_rdev != st.st_dev)
+        return err_set(err, ERR_INTERNAL, "'%s' does not lie on '%s'", job->name, path);
+    *ret_dir = fd_take(&dir);
+    return fd_take(&device);
+}
+
+static int resize_filesystem(int dir, int64_t bytes, struct err *err)
+{
+    uint64_t blocks = (uint64_t)bytes / BLOCK;
+    if (SYS(ioctl(dir, EXT4_IOC_RESIZE_FS, &blocks)) == 0)
+        return 0;
+    if (errno == EPERM)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "to size a filesystem image the kernel wants CAP_SYS_RESOURCE");
+    return err_sys(err, errno, "size the filesystem");
+}
+
+/* File, device, filesystem, in this order: after a crash in between the next call goes on. */
+int quota_image_grow(const struct quota_job *job, const struct quota_limit *limit, struct err *err)
+{
+    struct stat st;
+    AUTO_CLOSE int dir = -1;
+    AUTO_CLOSE int image = SYS(openat(job->box_fd, IMAGE, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (image < 0 || SYS(fstat(image, &st)) < 0)
+        return err_sys(err, errno, "open '%s'", IMAGE);
+    AUTO_CLOSE int device = open_device(job, &dir, err);
+    if (device < 0)
+        return -1;
+    if (limit->bytes < job->limit.bytes)
+        return err_set(err, ERR_UNSUPPORTED, "a filesystem image cannot become smaller");
+    /* To the size it has: whether we may, before anything changes. */
+    if (resize_filesystem(dir, st.st_size, err) < 0)
+        return -1;
+    int64_t wanted = MAX(image_bytes(limit), (int64_t)st.st_size);
+    if (SYS(ftruncate(image, wanted)) < 0)
+        return err_sys(err, errno, "size '%s'", IMAGE);
+    CRASH_POINT("quota.grown");
+    if (SYS(ioctl(device, LOOP_SET_CAPACITY, 0)) < 0)
+        return err_sys(err, errno, "size the loop device");
+    return resize_filesystem(dir, wanted, err);
 }

@@ -19,3 +19,6 @@ int quota_undo(const struct quota_job *job, struct err *err);
 int quota_image_attach(struct quota_job *job, struct err *err) MUST_USE;
 /* Mounts a `disk.img` that is there. */
 int quota_image_mount(const struct quota_job *job, struct err *err) MUST_USE;
+/* Makes a mounted one larger. */
+int quota_image_grow(const struct quota_job *job, const struct quota_limit *limit,
+                     struct err *err) MUST_USE;

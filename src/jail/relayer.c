@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/stat.h>
 #ifndef STATX_MNT_ID
@@ -192,39 +191,6 @@ static int build_new(struct job *job, struct err *err)
     return 0;
 }
 
-static int open_in(int root_fd, const char *path)
-{
-    struct open_how how = {
-        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    return (int)SYS(syscall(SYS_openat2, root_fd, path, &how, sizeof how));
-}
-
-/* An older state of the tree may lack the place. Parents are opened one by one, without links. */
-static int make_place(int root_fd, const char *path, bool is_dir)
-{
-    AUTO_CLOSE int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
-    struct str rest = str_of(path), part;
-    while (at >= 0 && str_split(&rest, '/', &part)) {
-        char name[256];
-        (void)snprintf(name, sizeof name, "%.*s", STR_ARG(part));
-        bool last = rest.len == 0;
-        if (last && !is_dir) {
-            AUTO_CLOSE int made =
-                SYS(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-            if (made < 0 && errno != EEXIST)
-                return -1;
-        } else if (SYS(mkdirat(at, name, 0755)) < 0 && errno != EEXIST) {
-            return -1;
-        }
-        int next = open_in(at, name);
-        fd_close(&at);
-        at = next;
-    }
-    return fd_take(&at);
-}
-
 static bool is_mount_of(int fd, struct stat *ret_st)
 {
     struct statx st;
@@ -236,12 +202,12 @@ static bool is_mount_of(int fd, struct stat *ret_st)
 static int add_place(struct job *job, const char *path, struct err *err)
 {
     struct stat from, to;
-    AUTO_CLOSE int from_fd = open_in(job->old_fd, path);
+    AUTO_CLOSE int from_fd = mounts_open_in(job->old_fd, path);
     if (from_fd < 0 || !is_mount_of(from_fd, &from))
         return 0;
-    AUTO_CLOSE int to_fd = open_in(job->new_fd, path);
+    AUTO_CLOSE int to_fd = mounts_open_in(job->new_fd, path);
     if (to_fd < 0 && errno == ENOENT)
-        to_fd = make_place(job->new_fd, path, S_ISDIR(from.st_mode));
+        to_fd = mounts_make_in(job->new_fd, path, S_ISDIR(from.st_mode));
     if (to_fd < 0)
         return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' cannot be a mount point: %s", path,
                        strerror(errno));

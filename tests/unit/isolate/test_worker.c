@@ -335,7 +335,7 @@ static int raw_worker(pid_t *ret_pid)
     *ret_pid = fork();
     if (*ret_pid == 0) {
         (void)close(pair[0]);
-        worker_serve(pair[1], &options);
+        worker_serve(pair[1], &options, NULL);
     }
     (void)close(pair[1]);
     struct err err = {0};

@@ -102,6 +102,40 @@ static UNUSED const char *kit_shell(struct layers *layers, const char *id, const
     return kit_run(jail, script);
 }
 
+static UNUSED bool kit_has_loop_on(const char *part)
+{
+    char path[64], file[PATH_MAX];
+    for (int i = 0; i < 64; i++) {
+        (void)snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", i);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t len = fd < 0 ? 0 : read(fd, file, sizeof file - 1);
+        if (len <= 0)
+            continue;
+        file[len] = '\0';
+        if (strstr(file, part) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static UNUSED bool kit_is_mounted_below(const char *part)
+{
+    AUTO_BUF struct buf text = {0};
+    struct err err = {0};
+    AUTO_CLOSE int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    CHECK_OK(buf_read_all(&text, fd, &err));
+    return strstr(buf_cstr(&text), part) != NULL;
+}
+
+/* The kernel takes a mount apart in its own time. */
+static UNUSED void kit_check_clean(const char *part)
+{
+    for (int i = 0; i < 500 && kit_has_loop_on(part); i++)
+        (void)usleep(10000);
+    CHECK(!kit_has_loop_on(part));
+    CHECK(!kit_is_mounted_below(part));
+}
+
 /* Without privilege the harness cannot remove what overlayfs leaves without permissions. */
 __attribute__((destructor)) static void kit_clean(void)
 {

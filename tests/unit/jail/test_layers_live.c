@@ -2,6 +2,7 @@
 
 #include "layers_kit.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -232,11 +233,26 @@ static const struct {
     const char *place, *parent;
     bool is_file;
 } lies[] = {
-    {"proc", NULL, false},      {"dev", NULL, false},       {"tmp", NULL, false},
-    {"usr", NULL, false},       {"home", NULL, false},      {"etc", NULL, false},
-    {"workspace", NULL, false}, {"proc", NULL, true},       {"dev", NULL, true},
-    {"tmp", NULL, true},        {"usr", NULL, true},        {"data", NULL, false},
-    {"data", NULL, true},       {"data/in", "data", false},
+    {"proc", NULL, false},
+    {"dev", NULL, false},
+    {"tmp", NULL, false},
+    {"usr", NULL, false},
+    {"home", NULL, false},
+    {"etc", NULL, false},
+    {"workspace", NULL, false},
+    {"proc", NULL, true},
+    {"dev", NULL, true},
+    {"tmp", NULL, true},
+    {"usr", NULL, true},
+    {"data", NULL, false},
+    {"data", NULL, true},
+    {"data/in", "data", false},
+    {"home/sandbox", "home", false},
+    {"home/sandbox", "home", true},
+    {"etc/ssl", "etc", false},
+    {"etc/alternatives", "etc", false},
+    {"etc/alternatives", "etc", true},
+    {"workspace", NULL, true},
 };
 
 TEST(trees_that_lie_reach_nothing_of_the_host)
@@ -337,6 +353,98 @@ TEST(many_checkpoints_leave_nothing_behind)
     CHECK_CSTR(kit_run(stage.jail, "wc -l < /proc/self/mountinfo"), before);
     CHECK_INT(test_open_fds(), fds);
 }
+
+/* The steps of an event loop, which never waits for the warden. */
+static bool relayer_by_events(struct jail *jail, const struct jail_plan *plan)
+{
+    struct err err = {0};
+    struct warden_event event;
+    uint32_t request;
+    CHECK_OK(jail_ask_relayer(jail, plan, &request, &err));
+    for (;;) {
+        struct pollfd ready = {.fd = warden_fd(kit_warden()), .events = POLLIN};
+        CHECK_INT(poll(&ready, 1, 30000), 1);
+        while (warden_next(kit_warden(), &event)) {
+            if (event.request == request)
+                return event.type == WARDEN_EVENT_DONE;
+        }
+    }
+}
+
+TEST(an_event_loop_takes_the_steps_one_by_one)
+{
+    struct err err = {0};
+    uint32_t list[LAYERS_DEPTH_MAX];
+    AUTO_STAGE struct stage stage = {0};
+    AUTO_MOVE struct layers_move first = {0}, second = {0}, back = {0};
+    stage_up(&stage, "steps");
+    (void)kit_run(stage.jail, "echo one > /f");
+    CHECK_OK(layers_begin_checkpoint(stage.layers, "sandbox-1", &stage.plan, &first, &err));
+    CHECK(relayer_by_events(stage.jail, &first.plan));
+    CHECK_OK(layers_keep(stage.layers, &first, &err));
+    (void)kit_run(stage.jail, "echo two > /f");
+    /* One that the jail does not follow leaves no trace. */
+    CHECK_OK(layers_begin_checkpoint(stage.layers, "sandbox-1", &stage.plan, &second, &err));
+    second.plan.upper = "/nowhere";
+    CHECK(!relayer_by_events(stage.jail, &second.plan));
+    CHECK_OK(layers_undo(stage.layers, &second, &err));
+    CHECK_INT(layers_list(stage.layers, "sandbox-1", list, &err), 1);
+    CHECK_INT(list[0], first.number);
+    CHECK_CSTR(kit_run(stage.jail, "cat /f; echo three > /g; cat /g"), "two\nthree\n");
+    CHECK_OK(
+        layers_begin_rollback(stage.layers, "sandbox-1", first.number, &stage.plan, &back, &err));
+    CHECK(relayer_by_events(stage.jail, &back.plan));
+    CHECK_OK(layers_keep(stage.layers, &back, &err));
+    CHECK_CSTR(kit_run(stage.jail, "cat /f; ls /g 2>/dev/null"), "one\n");
+}
+
+#ifdef SG_FAULTS
+/* A daemon that dies in the middle, and its warden and jail with it. */
+static void die_during(const char *name, const char *point, bool back)
+{
+    struct err err = {0};
+    uint32_t number;
+    kit_link = NULL; /* the parent's */
+    struct stage stage = {0};
+    stage_up(&stage, name);
+    (void)kit_run(stage.jail, "echo one > /f");
+    CHECK_OK(
+        layers_checkpoint_live(stage.layers, "sandbox-1", stage.jail, &stage.plan, &number, &err));
+    (void)kit_run(stage.jail, "echo two > /f");
+    sys_crash_at(point);
+    if (back)
+        (void)!layers_rollback_live(stage.layers, "sandbox-1", number, stage.jail, &stage.plan,
+                                    &err);
+    else
+        (void)!layers_checkpoint_live(stage.layers, "sandbox-1", stage.jail, &stage.plan, &number,
+                                      &err);
+    _exit(1);
+}
+
+TEST(a_crash_under_a_running_jail_leaves_the_old_stack_or_the_new)
+{
+    static const char *const points[] = {"layer.placed", "live.before_switch", "live.after_switch"};
+    for (size_t i = 0; i < 2 * countof(points); i++) {
+        struct err err = {0};
+        uint32_t list[LAYERS_DEPTH_MAX];
+        char name[32];
+        bool back = i >= countof(points);
+        (void)snprintf(name, sizeof name, "livecrash-%zu", i);
+        pid_t pid = fork();
+        if (pid == 0)
+            die_during(name, points[i % countof(points)], back);
+        int status = 0;
+        CHECK_INT(waitpid(pid, &status, 0), pid);
+        CHECK(WIFSIGNALED(status));
+        AUTO_LAYERS struct layers *layers = kit_layers(name);
+        CHECK_OK(layers_recover(layers, &err));
+        CHECK_OK(layers_reclaim(layers, NULL, &err));
+        CHECK_INT(layers_list(layers, "sandbox-1", list, &err), back ? 1 : 2);
+        CHECK_CSTR(kit_shell(layers, "sandbox-1", "cat /f; echo on > /g; cat /g"),
+                   back ? "one\non\n" : "two\non\n");
+    }
+}
+#endif
 
 /* In a child with a namespace of its own: both ways to say it to the kernel give the same. */
 static int mount_both_ways(const char *dir)

@@ -27,40 +27,6 @@ static bool create(struct layers *layers, const char *id, enum quota_method meth
     return false;
 }
 
-static bool has_loop_on(const char *part)
-{
-    char path[64], file[PATH_MAX];
-    for (int i = 0; i < 64; i++) {
-        (void)snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", i);
-        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t len = fd < 0 ? 0 : read(fd, file, sizeof file - 1);
-        if (len <= 0)
-            continue;
-        file[len] = '\0';
-        if (strstr(file, part) != NULL)
-            return true;
-    }
-    return false;
-}
-
-static bool is_mounted_below(const char *part)
-{
-    AUTO_BUF struct buf text = {0};
-    struct err err = {0};
-    AUTO_CLOSE int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-    CHECK_OK(buf_read_all(&text, fd, &err));
-    return strstr(buf_cstr(&text), part) != NULL;
-}
-
-/* The kernel takes a mount apart in its own time. */
-static void check_clean(const char *part)
-{
-    for (int i = 0; i < 500 && has_loop_on(part); i++)
-        (void)usleep(10000);
-    CHECK(!has_loop_on(part));
-    CHECK(!is_mounted_below(part));
-}
-
 /* How to fill, and what must come out: kibibytes or files that fitted. */
 static const struct {
     const char *name, *script;
@@ -123,7 +89,7 @@ TEST(every_way_to_fill_ends_at_the_limit)
         fill_each(layers, "sandbox-1");
         CHECK_OK(layers_destroy(layers, "sandbox-1", &err));
         CHECK_OK(layers_reclaim(layers, NULL, &err));
-        check_clean("/fill/");
+        kit_check_clean("/fill/");
         CHECK_INT(rmdir(kit_path("fill/sandboxes")), 0);
         CHECK_INT(rmdir(kit_path("fill/trash")), 0);
     }
@@ -145,7 +111,7 @@ TEST(the_neighbour_still_writes)
     test_write(test_tmpdir(), "neighbour/store", "committed");
     CHECK_OK(layers_destroy(layers, "sandbox-1", &err));
     CHECK_OK(layers_destroy(layers, "sandbox-2", &err));
-    check_clean("/neighbour/");
+    kit_check_clean("/neighbour/");
 }
 
 TEST(forks_have_limits_of_their_own)
@@ -169,7 +135,7 @@ TEST(forks_have_limits_of_their_own)
     CHECK_CSTR(kit_shell(layers, "sandbox-2", "stat -c %s /workspace/half"), "10485760\n");
     CHECK_OK(layers_destroy(layers, "sandbox-2", &err));
     CHECK_OK(layers_reclaim(layers, NULL, &err));
-    check_clean("/limfork/");
+    kit_check_clean("/limfork/");
     CHECK_INT(rmdir(kit_path("limfork/sandboxes")), 0);
 }
 
@@ -188,7 +154,7 @@ TEST(an_image_comes_back_after_a_reboot)
     CHECK_OK(layers_recover(layers, &err));
     CHECK_CSTR(kit_shell(layers, "sandbox-1", "cat /workspace/f"), "kept\n");
     CHECK_OK(layers_destroy(layers, "sandbox-1", &err));
-    check_clean("/reboot/");
+    kit_check_clean("/reboot/");
 }
 
 /* RES-04 for a volume: the same limit on a plain directory, bind-mounted at /workspace. */
@@ -219,7 +185,7 @@ TEST(a_volume_is_limited_too)
     jail = jail_free(jail);
     CHECK_OK(quota_detach(fd, "data", &err));
     CHECK_OK(quota_detach(fd, "data", &err));
-    check_clean("/volumes/");
+    kit_check_clean("/volumes/");
 }
 
 TEST(what_makes_no_sense_is_refused)
@@ -257,6 +223,6 @@ TEST(every_failure_leaves_no_mount_and_no_loop)
             if (made < nth)
                 break;
         }
-    check_clean("/qfault/");
+    kit_check_clean("/qfault/");
 }
 #endif
