@@ -38,6 +38,19 @@ static int parse_size(const char *option, const char *text, int64_t *ret_bytes, 
     return 0;
 }
 
+/* "64m", or "64m:1000" with a number of files. */
+static int parse_disk(const char *text, struct jail_limits *limits, struct err *err)
+{
+    char size[32];
+    const char *colon = strchr(text, ':');
+    struct str first = str_n(text, colon == NULL ? strlen(text) : (size_t)(colon - text));
+    if (str_to_cstr(first, size, sizeof size, err) < 0 ||
+        (colon != NULL && !str_to_i64(str_of(colon + 1), 1, INT64_MAX, &limits->disk_inodes)))
+        return err_set(err, ERR_INVALID, "exec: --disk '%s' is not a size like 64m or 64m:1000",
+                       text);
+    return parse_size("disk", size, &limits->disk_bytes, err);
+}
+
 static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
 {
     static const struct {
@@ -92,7 +105,8 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
         limits->cpu_milli = (int64_t)(cores * 1000);
     if (pids != NULL && !str_to_i64(str_of(pids), 1, INT32_MAX, &limits->pids))
         return err_set(err, ERR_INVALID, "exec: --pids '%s' is not a number", pids);
-    if (disk != NULL && parse_size("disk", disk, &limits->disk_bytes, err) < 0)
+    request->limits_disk = disk != NULL;
+    if (disk != NULL && parse_disk(disk, limits, err) < 0)
         return -1;
     return timeout == NULL ? 0 : parse_time(timeout, &request->timeout_ms, err);
 }
@@ -223,6 +237,36 @@ static int read_request(const struct cli_call *call, struct exec_request *reques
     return 0;
 }
 
+static int hold_one(struct exec_request *request, const char *path, struct err *err)
+{
+    struct jail_plan filled = request->plan;
+    jail_plan_fill(&filled);
+    struct quota_limit limit = {.bytes = filled.limits.disk_bytes,
+                                .inodes = filled.limits.disk_inodes};
+    struct err why = {0};
+    if (quota_hold(path, &limit, &request->holds[request->hold_count], &why) < 0)
+        return err_set(err, why.code,
+                       "--disk cannot limit '%.60s' (%.80s); leave --disk out, or leave the "
+                       "directory out to write into memory",
+                       path, why.msg);
+    request->hold_count++;
+    return 0;
+}
+
+/* What was asked for is kept or refused: a writable directory of the host counts as well. */
+static int hold_places(struct exec_request *request, struct err *err)
+{
+    const struct jail_plan *plan = &request->plan;
+    if (!request->limits_disk)
+        return 0;
+    if (plan->workspace != NULL && hold_one(request, plan->workspace, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable && hold_one(request, plan->mounts[i].src, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int finish(const struct exec_request *request, struct exec_result *result, int done,
                   const struct err *err)
 {
@@ -249,9 +293,13 @@ static int exec(const struct cli_call *call, struct err *err)
     struct exec_result result = {0};
     int done = read_request(call, &request, err), code = -1;
     if (done == 0) {
-        done = exec_run(&request, &result, err);
+        done = hold_places(&request, err);
+        if (done == 0)
+            done = exec_run(&request, &result, err);
         code = finish(&request, &result, done, err);
     }
+    for (size_t i = 0; i < request.hold_count; i++)
+        quota_let_go(&request.holds[i]);
     for (size_t i = 0; i < request.path_count; i++)
         free(request.paths[i]);
     exec_result_done(&result);
@@ -272,8 +320,9 @@ static const struct cli_option exec_options[] = {
      .value = "N",
      .help = "Limit cores, as in 0.5 (default 1; 'none' for no limit)"},
     {.name = "disk",
-     .value = "SIZE",
-     .help = "Limit what is written into memory-backed directories (default 1g)"},
+     .value = "SIZE[:FILES]",
+     .help = "Limit what is written, into memory (default 1g) and, when given, into each directory "
+             "of --workspace and --rw"},
     {.letter = 't',
      .name = "timeout",
      .value = "TIME",

@@ -96,8 +96,9 @@ static int read_hints(const struct cli_call *call, struct hints *hints, struct e
     return 0;
 }
 
-/* {"NAME": "value"} of the names that were granted. */
-static void read_env(const struct cli_call *call, struct buf *out)
+/* {"NAME": "value"} of the names that were granted, and the placeholders of secrets. */
+static void read_env(const struct cli_call *call, const struct run_request *request,
+                     struct buf *out)
 {
     struct json_out json = {.buf = out};
     json_begin_object(&json);
@@ -108,6 +109,7 @@ static void read_env(const struct cli_call *call, struct buf *out)
         if (value != NULL)
             json_key(&json, call->given[i].value), json_put_cstr(&json, value);
     }
+    run_bridges_put_env(request->bridges, &json);
     json_end_object(&json);
 }
 
@@ -227,7 +229,7 @@ static int run_code(const struct cli_call *call, const char *file, struct run_re
     if (is_file && run_find_modules(file, buf_str(&code), &arena, modules, MODULES_MAX,
                                     &request->call.module_count, err) < 0)
         return -1;
-    read_env(call, &env);
+    read_env(call, request, &env);
     const char *slash = is_file ? strrchr(file, '/') : NULL;
     request->call.code = buf_str(&code);
     request->call.file = slash != NULL ? slash + 1 : is_file ? file : NULL;
@@ -280,6 +282,10 @@ static const struct cli_option run_options[] = {
      .value = "HOST[:PORT]",
      .help = "Let fetch and api.fetch reach this host (none)",
      .repeated = true},
+    {.name = "secret",
+     .value = "NAME=env:VAR@HOST[:PORT]",
+     .help = "Let requests to HOST carry a key that the code never sees (none)",
+     .repeated = true},
     {.name = "hint",
      .value = "KEY=VALUE",
      .help = "latitude, longitude, city or country of the request",
@@ -300,7 +306,11 @@ const struct cli_verb cmd_run = {
         "Exits 1 when the code fails and 124 when it runs out of time. Nothing of the machine "
         "is visible to the code: no files, no network but the hosts that --allow-host names, no "
         "environment but what --env names. 'sandglass bridges' lists what it may call as api.NAME; "
-        "private addresses need egress.private in config.toml too.",
+        "private addresses need egress.private in config.toml too.\n"
+        "With --secret, process.env.NAME holds a placeholder; in Authorization and X-Api-Key (or "
+        "the headers named behind #) of https requests to HOST it becomes the value of VAR, and "
+        "answers show the placeholder again. file:/PATH stands for env:VAR, and NAME alone for a "
+        "[secrets.NAME] of config.toml.",
     .options = run_options,
     .args_max = 1,
     .run = run,

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "jail/jail.h"
+#include "jail/quota.h"
 
 struct err;
 
@@ -19,6 +20,9 @@ struct exec_request {
     bool json;
     char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
     size_t path_count;
+    bool limits_disk; /* --disk was given: it holds for directories of the host too */
+    struct quota_hold holds[JAIL_MOUNTS_MAX + 1];
+    size_t hold_count;
 };
 
 enum exec_reason { EXEC_EXITED, EXEC_SIGNALED, EXEC_TIMED_OUT, EXEC_OOM, EXEC_GONE };

@@ -26,14 +26,16 @@ struct run_request {
     VEC(struct run_line) lines; /* collected for --json */
 };
 
-/* What code may call outside, by --allow-host, the configuration and the hints. Bridge calls are
- * carried out on this thread, while it waits for the worker. */
+/* What code may call outside, by --allow-host, --secret, the configuration and the hints. Bridge
+ * calls are carried out on this thread, while it waits for the worker. */
 int run_bridges_new(const struct cli_call *call, const struct config *config,
                     const struct hints *hints, struct run_bridges **ret_bridges,
                     struct err *err) MUST_USE;
 struct run_bridges *run_bridges_free(struct run_bridges *bridges); /* before the worker */
 DEFINE_FREEP(run_bridges)
 const char *const *run_bridges_names(const struct run_bridges *bridges);
+/* The variables that hold placeholders, as members of an object. */
+void run_bridges_put_env(const struct run_bridges *bridges, struct json_out *out);
 /* Before each run: calls end with its deadline at the latest. */
 void run_bridges_begin(struct run_bridges *bridges, int64_t timeout_ms);
 /* Calls under way are ended without an answer. */

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/policy_arg.h"
 #include "cli/run.h"
+#include "cli/secret_arg.h"
 #include "egress/gate.h"
 #include "engine/config.h"
 #include "io/loop.h"
@@ -30,7 +31,8 @@ struct running {
 struct run_bridges {
     struct bridge_set *set;
     struct services services;
-    struct buf servers;
+    struct secrets *secrets; /* NULL for none */
+    struct buf servers, ca_file;
     struct gate_options options;
     /* From the first call on: most code makes none. */
     struct loop *loop;
@@ -118,11 +120,18 @@ int run_bridges_new(const struct cli_call *call, const struct config *config,
     policy_put_private(config, &private);
     buf_put(&weather, config->bridges.weather_url);
     if (bridge_set_new(bridges, &all->set, err) < 0 ||
+        secrets_from_args(call, config, &all->secrets, err) < 0 ||
         read_policy(call, config, &all->services.policy, err) < 0 ||
+        secrets_check_policy(all->secrets, all->services.policy, err) < 0 ||
         services_set_weather(&all->services, buf_cstr(&weather), buf_cstr(&private), err) < 0)
         return -1;
     all->services.hints = *hints;
+    all->services.secrets = all->secrets;
     all->services.remedy = "name it with --allow-host HOST[:PORT]";
+    if (config->egress.ca_file.len > 0) {
+        buf_put(&all->ca_file, config->egress.ca_file);
+        all->options.ca_file = buf_cstr(&all->ca_file);
+    }
     all->options.dns_servers = all->servers.len > 0 ? buf_cstr(&all->servers) : NULL;
     *ret_bridges = all;
     all = NULL;
@@ -137,11 +146,13 @@ struct run_bridges *run_bridges_free(struct run_bridges *all)
     services_done(&all->services);
     (void)policy_free(all->services.policy);
     (void)gate_free(all->services.gate);
+    (void)secrets_free(all->secrets);
     (void)bridge_set_free(all->set);
     if (all->timer != NULL)
         (void)timer_free(all->timer);
     (void)loop_free(all->loop);
     buf_done(&all->servers);
+    buf_done(&all->ca_file);
     free(all);
     return NULL;
 }
@@ -165,8 +176,18 @@ void run_bridges_drop(struct run_bridges *all)
         let_go(&all->calls[i]);
 }
 
+void run_bridges_put_env(const struct run_bridges *all, struct json_out *out)
+{
+    for (size_t i = 0; i < secrets_count(all->secrets); i++) {
+        const struct secret_entry *entry = secrets_at(all->secrets, i);
+        json_key(out, entry->rule.name), json_put_cstr(out, entry->placeholder);
+    }
+}
+
 void run_bridges_begin(struct run_bridges *all, int64_t timeout_ms)
 {
+    if (all->secrets != NULL)
+        secrets_guard_process();
     all->deadline_ms = clock_now_ms() + timeout_ms + SLACK_MS;
 }
 

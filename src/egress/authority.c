@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/map.h"
+#include "base/secret.h"
 #include "base/sys.h"
 
 enum {
@@ -331,4 +332,90 @@ int authority_read_host_bundle(struct buf *out, struct err *err)
     return err_set(err, ERR_NOT_FOUND,
                    "no file of trusted certificates on this host; install ca-certificates or set "
                    "SSL_CERT_FILE");
+}
+
+/* --- As bytes: count of hosts, then hosts, certificate (DER) and key (DER), each with its length
+ * in two bytes before it --- */
+
+static void put_piece(struct buf *out, struct str piece)
+{
+    assert(piece.len <= UINT16_MAX);
+    buf_put_char(out, (char)(piece.len & 0xff));
+    buf_put_char(out, (char)(piece.len >> 8));
+    buf_put(out, piece);
+}
+
+static bool take_piece(struct str *in, struct str *ret_piece)
+{
+    if (in->len < 2)
+        return false;
+    size_t len = (unsigned char)in->ptr[0] | (size_t)(unsigned char)in->ptr[1] << 8;
+    if (len > in->len - 2)
+        return false;
+    *ret_piece = str_slice(*in, 2, 2 + len);
+    *in = str_slice(*in, 2 + len, in->len);
+    return true;
+}
+
+int authority_pack(struct authority *authority, struct secret **ret_packed, struct err *err)
+{
+    AUTO_BUF struct buf out = {.wipes = true};
+    unsigned char *cert = NULL, *key = NULL;
+    if (make_root(authority, err) < 0)
+        return -1;
+    int cert_len = i2d_X509(authority->cert, &cert);
+    int key_len = i2d_PrivateKey(authority->key, &key);
+    bool good = cert_len > 0 && key_len > 0 && authority->host_count <= UINT16_MAX;
+    if (good) {
+        buf_put_char(&out, (char)(authority->host_count & 0xff));
+        buf_put_char(&out, (char)(authority->host_count >> 8));
+        for (size_t i = 0; i < authority->host_count; i++)
+            put_piece(&out, host_str(&authority->hosts[i]));
+        put_piece(&out, str_n((const char *)cert, (size_t)cert_len));
+        put_piece(&out, str_n((const char *)key, (size_t)key_len));
+    }
+    OPENSSL_free(cert);
+    OPENSSL_clear_free(key, key_len > 0 ? (size_t)key_len : 0);
+    return good ? secret_new(buf_str(&out), ret_packed, err) : fail(err, "pack the authority");
+}
+
+static bool take_hosts(struct str *in, struct authority *authority)
+{
+    struct err ignored;
+    struct str text;
+    if (in->len < 2)
+        return false;
+    size_t count = (unsigned char)in->ptr[0] | (size_t)(unsigned char)in->ptr[1] << 8;
+    *in = str_slice(*in, 2, in->len);
+    if (count > in->len / 2)
+        return false;
+    authority->hosts = count == 0 ? NULL : mem_alloc(count * sizeof *authority->hosts);
+    for (; authority->host_count < count; authority->host_count++)
+        if (!take_piece(in, &text) ||
+            host_parse(text, &authority->hosts[authority->host_count], &ignored) < 0)
+            return false;
+    return true;
+}
+
+int authority_unpack(struct str packed, struct authority **ret_authority, struct err *err)
+{
+    AUTO_AUTHORITY struct authority *authority = authority_new(NULL, 0);
+    struct str in = packed, cert = {0}, key = {0};
+    bool good = take_hosts(&in, authority) && take_piece(&in, &cert) && take_piece(&in, &key) &&
+                in.len == 0;
+    const unsigned char *cert_at = (const unsigned char *)cert.ptr;
+    const unsigned char *key_at = (const unsigned char *)key.ptr;
+    ERR_clear_error();
+    if (good) {
+        authority->cert = d2i_X509(NULL, &cert_at, (long)cert.len);
+        authority->key = d2i_AutoPrivateKey(NULL, &key_at, (long)key.len);
+        good = authority->cert != NULL && authority->key != NULL &&
+               X509_check_private_key(authority->cert, authority->key) == 1;
+    }
+    ERR_clear_error();
+    if (!good)
+        return err_set(err, ERR_INVALID, "the packed authority is malformed");
+    *ret_authority = authority;
+    authority = NULL;
+    return 0;
 }

@@ -4,7 +4,7 @@
  * the TLS of hosts that a secret is bound to, or whose requests the policy judges by method or
  * path.
  *
- * Its key (EC P-256) is made at first use, lives in the gate's process alone and never leaves it.
+ * Its key (EC P-256) is made at first use and never leaves the processes of the gate.
  * The authority is constrained to the hosts it is made for, so even the key would forge no other.
  * It is good for AUTHORITY_DAYS; the certificates of hosts for a day, renewed in time. */
 
@@ -13,6 +13,7 @@
 struct authority;
 struct buf;
 struct evp_pkey_st;
+struct secret;
 struct x509_st;
 
 enum { AUTHORITY_DAYS = 30, AUTHORITY_LEAF_HOURS = 24, AUTHORITY_LEAVES_MAX = 256 };
@@ -32,6 +33,14 @@ int authority_put_bundle(struct authority *authority, struct str host_bundle, st
 /* The host's trusted roots as PEM: $SSL_CERT_FILE, else where distributions keep them. NOT_FOUND
  * when there are none. */
 int authority_read_host_bundle(struct buf *out, struct err *err) MUST_USE;
+
+/* For the process that uses it in the end: certificate, key and hosts as bytes in one locked piece,
+ * to be written to that process alone. Several may hold the same authority, one after the other:
+ * the sandbox trusts it for as long as it lives. */
+int authority_pack(struct authority *authority, struct secret **ret_packed,
+                   struct err *err) MUST_USE;
+/* INVALID for bytes that authority_pack did not make. Wipe `packed` afterwards. */
+int authority_unpack(struct str packed, struct authority **ret_authority, struct err *err) MUST_USE;
 
 /* For tls_end.c alone: the certificate and key for a host; both stay the authority's, good until
  * the next call. FORBIDDEN for a host it is not made for. */

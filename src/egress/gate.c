@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "egress/gate_secrets.h"
 #include "egress/resolve.h"
 #include "io/loop.h"
 
@@ -21,8 +22,9 @@ struct gate_call {
     struct policy *policy;
     struct arena arena;
     struct str url_text, method, body;
-    struct fetch_header *headers;
+    struct fetch_header *headers; /* with placeholders, never values */
     size_t header_count;
+    const struct secrets *secrets;
     enum gate_redirect redirect;
     struct fetch_limits limits;
     int64_t deadline_ms; /* monotonic */
@@ -103,23 +105,25 @@ static struct str find_header(const struct fetch_answer *answer, struct str name
     return (struct str){0};
 }
 
-static bool is_body_header(struct str name)
+static bool is_body_header(UNUSED const struct gate_call *call, struct str name)
 {
     return str_eq_nocase(str_slice(name, 0, 8), STR("content-"));
 }
 
-/* What was meant for one host alone. A header that carries a key by another name is the caller's
- * own affair; these two are what clients and browsers agree on. */
-static bool is_credential(struct str name)
+/* What was meant for one host alone: what clients and browsers agree on, and the headers of
+ * secrets. One that carries a key by another name is the caller's own affair. */
+static bool is_credential(const struct gate_call *call, struct str name)
 {
-    return str_eq_nocase(name, STR("authorization")) || str_eq_nocase(name, STR("cookie"));
+    return str_eq_nocase(name, STR("authorization")) || str_eq_nocase(name, STR("cookie")) ||
+           gate_is_secret_header(call->secrets, name);
 }
 
-static void drop_headers(struct gate_call *call, bool (*is_dropped)(struct str name))
+static void drop_headers(struct gate_call *call,
+                         bool (*is_dropped)(const struct gate_call *call, struct str name))
 {
     size_t kept = 0;
     for (size_t i = 0; i < call->header_count; i++)
-        if (!is_dropped(call->headers[i].name))
+        if (!is_dropped(call, call->headers[i].name))
             call->headers[kept++] = call->headers[i];
     call->header_count = kept;
 }
@@ -195,13 +199,17 @@ static void on_failed(struct gate_call *call, const struct err *why)
     fail(call, &err);
 }
 
-static void on_fetched(void *ctx, const struct fetch_answer *answer, const struct err *why)
+static void on_fetched(void *ctx, const struct fetch_answer *received, const struct err *why)
 {
     struct gate_call *call = ctx;
-    if (answer == NULL) {
+    if (received == NULL) {
         on_failed(call, why);
         return;
     }
+    /* Before anything of it is used: a Location may hold the value too. */
+    struct fetch_answer cleaned =
+        gate_scrub_answer(call->secrets, &call->url, received, &call->arena);
+    const struct fetch_answer *answer = &cleaned;
     struct str location = find_header(answer, STR("location"));
     bool leads_on = is_redirect(answer->status) && location.ptr != NULL;
     if (!leads_on || call->redirect == GATE_REDIRECT_MANUAL) {
@@ -223,7 +231,11 @@ static void on_fetched(void *ctx, const struct fetch_answer *answer, const struc
 static void connect_next(struct gate_call *call)
 {
     struct err err = {0};
+    AUTO_BUF struct buf values = {.wipes = true};
+    struct fetch_header headers[FETCH_REQUEST_HEADERS_MAX];
     int64_t left_ms = call->deadline_ms - clock_now_ms();
+    gate_fill_headers(call->secrets, &call->url, call->headers, call->header_count, &values,
+                      headers);
     struct fetch_request request = {
         .is_https = call->url.is_https,
         .host = host_str(&call->url.host),
@@ -231,7 +243,7 @@ static void connect_next(struct gate_call *call)
         .address = ip_to_addr(&call->addresses[call->address_next++], call->url.port),
         .target = call->url.target,
         .method = call->method,
-        .headers = call->headers,
+        .headers = headers,
         .header_count = call->header_count,
         .body = call->body,
         .limits = call->limits,
@@ -343,6 +355,7 @@ static void copy_request(struct gate_call *call, const struct gate_request *requ
         call->headers[i].name = arena_dup(arena, request->headers[i].name);
         call->headers[i].value = arena_dup(arena, request->headers[i].value);
     }
+    call->secrets = request->secrets;
     call->redirect = request->redirect;
     call->limits = request->limits;
 }

@@ -10,6 +10,7 @@
 struct gate;
 struct gate_call;
 struct loop;
+struct secrets;
 
 enum { GATE_REDIRECTS_MAX = 5 };
 
@@ -37,6 +38,9 @@ struct gate_request {
     struct str body; /* all copied */
     enum gate_redirect redirect;
     struct fetch_limits limits; /* total_ms covers names and redirects too */
+    /* Placeholders in the headers become values where secrets.h says so, and answers are scrubbed
+     * of them. Outlives the call; NULL for none. */
+    const struct secrets *secrets;
 };
 
 struct gate_answer {

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/secret.h"
 #include "base/sys.h"
+#include "egress/secrets.h"
 #include "engine/config_schema.h"
 
 /* One variable that was taken; several keys may name the same. */
@@ -110,8 +111,8 @@ static void set_sandbox_enabled(struct config *config, const struct toml_table *
     enabled->place = section->value->place;
 }
 
-/* "groq" gives GROQ_API_KEY, "my-own" MY_OWN_API_KEY; a variable cannot begin with a digit. */
-static struct str key_variable(struct arena *arena, struct str name)
+/* "my-own" gives MY_OWN and what stands behind it; a variable cannot begin with a digit. */
+static struct str variable_of(struct arena *arena, struct str name, const char *ending)
 {
     AUTO_BUF struct buf env = {0};
     if (name.ptr[0] >= '0' && name.ptr[0] <= '9')
@@ -120,7 +121,7 @@ static struct str key_variable(struct arena *arena, struct str name)
         char c = name.ptr[i];
         buf_put_char(&env, c == '-' ? '_' : c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
     }
-    buf_put_cstr(&env, "_API_KEY");
+    buf_put_cstr(&env, ending);
     return arena_dup(arena, buf_str(&env));
 }
 
@@ -129,10 +130,19 @@ static void set_provider_defaults(struct config *config)
     for (size_t i = 0; i < config->providers.len; i++) {
         struct config_provider *provider = &config->providers.items[i];
         if (provider->api_key_env.len == 0)
-            provider->api_key_env = key_variable(&config->arena, provider->name);
+            provider->api_key_env = variable_of(&config->arena, provider->name, "_API_KEY");
         for (size_t m = 0; m < provider->models.len; m++)
             if (provider->models.items[m].label.len == 0)
                 provider->models.items[m].label = provider->models.items[m].id;
+    }
+}
+
+static void set_secret_defaults(struct config *config)
+{
+    for (size_t i = 0; i < config->bound_secrets.len; i++) {
+        struct config_bound_secret *bound = &config->bound_secrets.items[i];
+        if (bound->variable.len == 0)
+            bound->variable = variable_of(&config->arena, bound->name, "");
     }
 }
 
@@ -184,6 +194,17 @@ static int take_secrets(struct config *config, struct err *err)
         if (take_secret(config, dependency->secret_env, &dependency->secret, err) < 0)
             return -1;
         note_secret(config, &dependency->secret, dependency->secret_env);
+    }
+    for (size_t i = 0; i < config->bound_secrets.len; i++) {
+        struct config_bound_secret *bound = &config->bound_secrets.items[i];
+        struct str env = STR("env:");
+        if (!str_starts(bound->from, env))
+            continue;
+        struct str variable =
+            arena_dup(&config->arena, str_slice(bound->from, env.len, bound->from.len));
+        if (take_secret(config, variable, &bound->value, err) < 0)
+            return -1;
+        note_secret(config, &bound->value, variable);
     }
     return 0;
 }
@@ -249,13 +270,31 @@ static int check_secret_hosts(const struct config *config, struct err *err)
     return 0;
 }
 
+static int check_bound_secrets(const struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->bound_secrets.len; i++) {
+        const struct config_bound_secret *bound = &config->bound_secrets.items[i];
+        struct secret_rule rule;
+        struct err why = {0};
+        if (config_secret_rule(bound, &rule, &why) == 0)
+            continue;
+        const struct config_setting *s = config->settings;
+        while (s->field != &bound->from)
+            s = s->next;
+        return config_fail(config, err, s->place, s->section, "%s", why.msg);
+    }
+    return 0;
+}
+
 static int check_agreement(const struct config *config, struct err *err)
 {
     if (check_default_model(config, err) < 0 ||
         check_distinct(config, "providers.*.models[]", "id", err) < 0 ||
         check_distinct(config, "sandbox.dependencies[]", "package", err) < 0)
         return -1;
-    return check_secret_hosts(config, err);
+    if (check_secret_hosts(config, err) < 0)
+        return -1;
+    return check_bound_secrets(config, err);
 }
 
 static int fill(struct config *config, const char *file, struct err *err)
@@ -277,6 +316,7 @@ static int fill(struct config *config, const char *file, struct err *err)
     set_data_dir(config);
     set_sandbox_enabled(config, root);
     set_provider_defaults(config);
+    set_secret_defaults(config);
     if (check_agreement(config, err) < 0)
         return -1;
     return take_secrets(config, err);
@@ -309,4 +349,31 @@ const struct config_provider *config_provider(const struct config *config, struc
         if (str_eq(config->providers.items[i].name, name))
             return &config->providers.items[i];
     return NULL;
+}
+
+const struct config_bound_secret *config_bound_secret(const struct config *config, struct str name)
+{
+    for (size_t i = 0; i < config->bound_secrets.len; i++)
+        if (str_eq(config->bound_secrets.items[i].name, name))
+            return &config->bound_secrets.items[i];
+    return NULL;
+}
+
+int config_secret_rule(const struct config_bound_secret *secret, struct secret_rule *ret_rule,
+                       struct err *err)
+{
+    struct secret_rule rule = {0};
+    if (secret_rule_set_name(&rule, secret->variable, err) < 0 ||
+        secret_rule_set_from(&rule, secret->from, err) < 0)
+        return -1;
+    if (secret->hosts.len == 0)
+        return err_set(err, ERR_INVALID, "secret %s: where may it go? hosts is empty", rule.name);
+    for (size_t i = 0; i < secret->hosts.len; i++)
+        if (secret_rule_add_place(&rule, secret->hosts.items[i], err) < 0)
+            return -1;
+    for (size_t i = 0; i < secret->headers.len; i++)
+        if (secret_rule_add_header(&rule, secret->headers.items[i], err) < 0)
+            return -1;
+    *ret_rule = rule;
+    return 0;
 }

@@ -12,6 +12,7 @@
 struct buf;
 struct err;
 struct secret;
+struct secret_rule;
 struct toml_table;
 
 enum { CONFIG_SIZE_MAX = 1 << 20 };
@@ -88,6 +89,16 @@ struct config_isolate {
 struct config_egress {
     struct config_list dns_servers; /* ADDRESS:PORT; empty: the system's */
     struct config_list private;     /* HOST=ADDRESS:PORT */
+    struct str ca_file;             /* roots that TLS trusts; empty: the system's */
+};
+
+/* A key that sandboxes use unseen; egress/secrets.h says how. */
+struct config_bound_secret {
+    struct str name;
+    struct str variable;        /* inside; the name in capitals when none was given */
+    struct str from;            /* "env:VARIABLE" or "file:/PATH" */
+    const struct secret *value; /* from the environment; NULL when it is not set or in a file */
+    struct config_list hosts, headers;
 };
 
 struct config_bridges {
@@ -106,6 +117,7 @@ struct config {
     struct config_jail jail;
     struct config_isolate isolate;
     struct config_egress egress;
+    CONFIG_ARRAY(struct config_bound_secret) bound_secrets;
     struct config_bridges bridges;
 
     /* The loader's: where each value came from, and what is wiped at the end. */
@@ -126,6 +138,11 @@ DEFINE_FREEP(config)
 
 /* NULL when there is none of that name. */
 const struct config_provider *config_provider(const struct config *config, struct str name);
+
+const struct config_bound_secret *config_bound_secret(const struct config *config, struct str name);
+/* The same as the rule that --secret would give. INVALID. */
+int config_secret_rule(const struct config_bound_secret *secret, struct secret_rule *ret_rule,
+                       struct err *err) MUST_USE;
 
 /* Nobody set it: neither the file nor the environment. `path` is like "server.token_file". */
 bool config_is_default(const struct config *config, const char *path);

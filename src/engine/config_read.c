@@ -11,6 +11,7 @@
 
 /* The map's elements begin with the name they stand under. */
 static_assert(offsetof(struct config_provider, name) == 0, "CONFIG_MAP writes the name first");
+static_assert(offsetof(struct config_bound_secret, name) == 0, "CONFIG_MAP writes the name first");
 
 struct reader {
     struct config *config;
@@ -237,7 +238,9 @@ static int take_value(struct reader *r, const struct config_setting *setting,
         return fail(r, setting, value->place,
                     "a secret is not kept in the file; %s names the environment variable it is "
                     "read from",
-                    strcmp(setting->key->name, "api_key") == 0 ? "api_key_env" : "secret_env");
+                    strcmp(setting->key->name, "api_key") == 0 ? "api_key_env"
+                    : strcmp(setting->key->name, "value") == 0 ? "from"
+                                                               : "secret_env");
     }
 }
 

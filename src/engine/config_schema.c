@@ -142,6 +142,25 @@ const struct config_key config_keys[] = {
     {"egress", "private", MANY(CONFIG_ANY, 256), AT(config_egress, private),
      .help = "Addresses that are not public and may be reached all the same, each for one host and "
              "port, as HOST=ADDRESS:PORT"},
+    {"egress", "ca_file", TEXT(CONFIG_PATH), AT(config_egress, ca_file), .note = "the system's",
+     .help = "File of the certificates (PEM) that TLS to hosts trusts, instead of the system's"},
+
+    {"", "secrets", CONFIG_MAP, AT(config, bound_secrets), .opens = "secrets.*",
+     .size = sizeof(struct config_bound_secret), .max = 64,
+     .help = "Keys that sandboxes use and never see: one table [secrets.NAME] each, given to a "
+             "sandbox by --secret NAME"},
+    {"secrets.*", "from", TEXT(CONFIG_ANY), AT(config_bound_secret, from), .required = true,
+     .help = "Where the value is: env:VARIABLE or file:/PATH"},
+    {"secrets.*", "value", CONFIG_SECRET, AT(config_bound_secret, value),
+     .help = "That value; never in this file, from the environment it is wiped"},
+    {"secrets.*", "hosts", MANY(CONFIG_OWN_HOST, 16), AT(config_bound_secret, hosts),
+     .required = true,
+     .help = "Exact hosts that it may be sent to, over https; port 443 when none is named"},
+    {"secrets.*", "headers", MANY(CONFIG_ANY, 8), AT(config_bound_secret, headers),
+     .note = "Authorization, X-Api-Key", .help = "Request headers in which it may be sent"},
+    {"secrets.*", "variable", TEXT(CONFIG_VARIABLE), AT(config_bound_secret, variable),
+     .note = "NAME in capitals",
+     .help = "Environment variable that holds the placeholder in a sandbox"},
 
     {"", "bridges", CONFIG_TABLE, AT(config, bridges), .opens = "bridges",
      .help = "Functions of the host that JavaScript may call"},

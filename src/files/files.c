@@ -157,6 +157,47 @@ int files_read(struct files *files, struct str path, const struct files_range *r
     return 0;
 }
 
+static int copy_range(int fd, uint64_t offset, uint64_t limit, const struct files_sink *sink,
+                      struct files_content *content, struct err *err)
+{
+    char chunk[READ_STEP];
+    uint64_t done = 0;
+    for (;;) {
+        size_t step = (size_t)MIN(limit - done, (uint64_t)sizeof chunk);
+        ssize_t got = SYS(pread(fd, chunk, MAX(step, (size_t)1), (off_t)(offset + done)));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(err, errno, "read");
+        content->truncated = step == 0 && got > 0;
+        if (got == 0 || step == 0)
+            return 0;
+        if (done == 0)
+            content->is_binary =
+                memchr(chunk, '\0', MIN((size_t)got, (size_t)BINARY_PROBE)) != NULL;
+        done += (size_t)got;
+        if (sink->write(sink->ctx, str_n(chunk, (size_t)got), err) < 0)
+            return -1;
+    }
+}
+
+int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_t limit,
+                  const struct files_sink *sink, struct files_content *ret_content, struct err *err)
+{
+    if (offset > INT64_MAX - 1)
+        return err_set(err, ERR_INVALID, "an offset past any file");
+    uint64_t most = (uint64_t)INT64_MAX - offset;
+    struct stat st;
+    AUTO_CLOSE int fd = files_open_regular(files, path, O_RDONLY, &st, err);
+    if (fd < 0)
+        return -1;
+    struct files_content content = {.size = (uint64_t)st.st_size};
+    if (copy_range(fd, offset, limit == 0 ? most : MIN(limit, most), sink, &content, err) < 0)
+        return err_wrap(err, "read '%.*s'", STR_ARG(path));
+    *ret_content = content;
+    return 0;
+}
+
 int files_readlink(struct files *files, struct str path, struct arena *arena,
                    struct str *ret_target, struct err *err)
 {

@@ -88,6 +88,12 @@ struct files_sink {
     void *ctx;
 };
 
+/* The same without a buffer that holds it all; a `limit` of 0 means to the end. In case of error
+ * the sink has got a part of the bytes. */
+int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_t limit,
+                  const struct files_sink *sink, struct files_content *ret_content,
+                  struct err *err) MUST_USE;
+
 struct files_write_options {
     mode_t mode;       /* of a new file; 0 means 0644. A file that is there keeps its own */
     bool make_parents; /* mkdir -p for the directory */

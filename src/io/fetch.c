@@ -401,11 +401,11 @@ static void set_headers(struct fetch *fetch, const struct fetch_request *request
         if (str_eq_nocase(name, STR("accept-encoding")))
             continue;
         /* libcurl takes "Name:" as a wish to drop the header, "Name;" as an empty value. */
-        add_line(
-            fetch,
-            value.len == 0
-                ? arena_printf(&fetch->arena, "%.*s;", STR_ARG(name)).ptr
-                : arena_printf(&fetch->arena, "%.*s: %.*s", STR_ARG(name), STR_ARG(value)).ptr);
+        AUTO_BUF struct buf line = {.wipes = true};
+        buf_put(&line, name);
+        buf_put_cstr(&line, value.len == 0 ? ";" : ": ");
+        buf_put(&line, value);
+        add_line(fetch, buf_cstr(&line));
     }
     add_line(fetch, "Accept-Encoding: identity");
     add_line(fetch, "Expect:");
@@ -536,6 +536,9 @@ struct fetch *fetch_free(struct fetch *fetch)
         return NULL;
     stop(fetch);
     curl_easy_cleanup(fetch->easy);
+    /* Its headers may have held a key; libcurl's own copies are beyond reach. */
+    for (struct curl_slist *line = fetch->head; line != NULL; line = line->next)
+        explicit_bzero(line->data, strlen(line->data));
     curl_slist_free_all(fetch->head);
     curl_slist_free_all(fetch->connect_to);
     (void)timer_free(fetch->finish);

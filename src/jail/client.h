@@ -2,9 +2,8 @@
 
 /* Shared by the files of the client: the line to the warden, the line to a jail's init. */
 
-#include "jail/jail.h"
+#include "jail/files.h"
 #include "jail/outbox.h"
-#include "jail/wire.h"
 
 /* A packet that was taken while somebody waited for another one. */
 struct kept_packet {
@@ -22,19 +21,23 @@ struct warden_link {
     struct jail_host host;
     struct outbox outbox;
     VEC(struct warden_event) kept;
+    int helper_fd; /* the program of heavy file verbs; -1: not needed yet */
     /* For every jail too: one thread uses them, one message at a time. */
     struct buf out;
     char in[WIRE_MAX];
+    struct jail_file_answer answer;
 };
 
 /* What an operation under way is, so that its answers can be judged. */
-enum asked_kind { ASKED_COMMAND, ASKED_SIGNAL };
+enum asked_kind { ASKED_COMMAND, ASKED_SIGNAL, ASKED_FILE, ASKED_CONNECT };
 
 struct asked {
     uint32_t id;
     enum asked_kind kind;
     bool tty, started;
     char *program, *cwd; /* for the words of a refusal */
+    enum jail_file_verb verb;
+    uint64_t most, got; /* records or bytes that the answer may have, and has so far */
 };
 
 struct jail {
@@ -50,6 +53,7 @@ struct jail {
     VEC(struct asked) asked;
     VEC(struct kept_packet) kept;
     size_t kept_bytes;
+    char *last_kept; /* the event that was given last borrows from it */
 };
 
 enum { JAIL_KEPT_MAX = 16 << 20 };
@@ -63,7 +67,15 @@ struct asked *jail_begin(struct jail *jail, enum asked_kind kind, uint32_t type,
 int jail_send(struct jail *jail, const int *fds, size_t fd_count, uint32_t *ret_id,
               struct err *err) MUST_USE;
 
-/* Waits for the first event that is wanted; others stay for later. */
-typedef bool jail_wanted(const struct jail *jail, struct wire_head head, uint32_t id);
-int jail_await(struct jail *jail, jail_wanted *wanted, uint32_t id, int timeout_ms,
-               struct jail_event *ret_event, struct err *err) MUST_USE;
+struct asked *jail_find_asked(const struct jail *jail, uint32_t id);
+
+/* The next event of this operation; those of others stay for later. */
+int jail_await_answer(struct jail *jail, uint32_t id, struct jail_event *ret_event,
+                      struct err *err) MUST_USE;
+
+/* Answers that fit their question; files.c. */
+bool jail_read_part(struct asked *asked, struct wire_in *in, struct jail_event *event);
+bool jail_read_file(const struct asked *asked, struct wire_in *in, struct jail_file_answer *answer,
+                    struct jail_event *event);
+bool jail_read_failed(struct wire_in *in, struct jail_event *event);
+bool jail_is_connection(int fd);

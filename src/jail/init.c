@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/vec.h"
 #include "jail/init_command.h"
+#include "jail/init_ops.h"
 #include "jail/setup.h"
 #include "jail/wire.h"
 
@@ -32,6 +33,8 @@ struct init {
     int control_fd;
     int signal_fd;
     VEC(struct running) running;
+    struct ops ops;
+    VEC(struct pollfd) waits;
     struct buf out;
     char in[WIRE_MAX];
     int fds[WIRE_FDS_MAX]; /* that came with the message under way */
@@ -59,6 +62,13 @@ static void refuse(uint32_t id, enum init_stage stage, int code)
     wire_begin(&self.out, INIT_REFUSED, id);
     wire_put_u32(&self.out, stage);
     wire_put_u32(&self.out, (uint32_t)code);
+    say(NULL, 0);
+}
+
+static void say_failed(uint32_t id, const struct err *why)
+{
+    wire_begin(&self.out, INIT_FAILED, id);
+    wire_put_err(&self.out, why);
     say(NULL, 0);
 }
 
@@ -103,14 +113,101 @@ static void on_ping(uint32_t id, struct wire_in *in)
     say_done(id, wire_ended(in) ? 0 : EINVAL);
 }
 
+static void on_cancel(uint32_t id, UNUSED struct wire_in *in)
+{
+    struct err err;
+    if (!ops_cancel(&self.ops, id))
+        return; /* its answer is on the way */
+    (void)err_set(&err, ERR_CANCELED, "cancelled");
+    say_failed(id, &err);
+}
+
+static void on_connect(uint32_t id, struct wire_in *in)
+{
+    struct err err = {0};
+    uint32_t port = wire_get_u32(in);
+    bool is_waiting = false;
+    AUTO_CLOSE int fd = -1;
+    if (!wire_ended(in) || port == 0 || port > 65535)
+        (void)err_set(&err, ERR_INVALID, "no port");
+    else
+        fd = init_connect((uint16_t)port, &is_waiting, &err);
+    if (fd >= 0 && !is_waiting) {
+        wire_begin(&self.out, INIT_CONNECTED, id);
+        say(&fd, 1);
+        return;
+    }
+    struct op_work work = {.id = id, .program_fd = -1, .data_fd = -1, .connect_fd = fd};
+    if (fd < 0 || ops_start(&self.ops, &work, &err) < 0)
+        say_failed(id, &err);
+}
+
+/* The data descriptor comes first, the program last. */
+static int start_op(const struct file_row *row, enum file_worker worker,
+                    const struct jail_file *question, uint32_t id, struct str packet,
+                    struct err *err)
+{
+    struct op_work work = {.id = id,
+                           .row = row,
+                           .question = question,
+                           .packet = packet,
+                           .program_fd = -1,
+                           .data_fd = row->needs_fd ? self.fds[0] : -1,
+                           .connect_fd = -1};
+    if (worker == FILE_HELPER) {
+        work.program_fd = self.fds[row->needs_fd ? 1 : 0];
+        if (work.program_fd < 0)
+            return err_set(err, ERR_INVALID, "this operation needs its program");
+    }
+    return ops_start(&self.ops, &work, err);
+}
+
+static void on_file(const struct file_row *row, uint32_t id, struct str packet)
+{
+    static struct file_reply reply; /* keeps its memory */
+    struct jail_file question;
+    struct err err = {0};
+    struct wire_head head;
+    struct wire_in in = wire_open(packet, &head);
+    if (!file_get_question(&in, row->verb, &question)) {
+        (void)err_set(&err, ERR_INVALID, "init did not understand the question");
+        say_failed(id, &err);
+        return;
+    }
+    enum file_worker worker = file_worker_of(row, &question);
+    if (worker != FILE_INLINE) {
+        if (start_op(row, worker, &question, id, packet, &err) < 0)
+            say_failed(id, &err);
+        return;
+    }
+    if (reply.fd == 0)
+        file_reply_init(&reply, self.control_fd, id);
+    reply.id = id;
+    buf_clear(&reply.bytes);
+    if (file_serve(row, &question, -1, &reply, &err) < 0)
+        _exit(1);
+}
+
 static const struct {
     uint32_t type;
     void (*handle)(uint32_t id, struct wire_in *in);
 } handlers[] = {
-    {INIT_START, on_start},
-    {INIT_SIGNAL, on_signal},
-    {INIT_PING, on_ping},
+    {INIT_START, on_start},   {INIT_SIGNAL, on_signal},   {INIT_PING, on_ping},
+    {INIT_CANCEL, on_cancel}, {INIT_CONNECT, on_connect},
 };
+
+static void dispatch(struct str packet)
+{
+    struct wire_head head;
+    struct wire_in in = wire_open(packet, &head);
+    const struct file_row *row = file_row_of(head.type);
+    if (row != NULL)
+        return on_file(row, head.id, packet);
+    for (size_t i = 0; i < countof(handlers); i++)
+        if (handlers[i].type == head.type)
+            return handlers[i].handle(head.id, &in);
+    refuse(head.id, INIT_STAGE_MESSAGE, ENOSYS);
+}
 
 static void on_message(void)
 {
@@ -118,17 +215,35 @@ static void on_message(void)
     ssize_t len = wire_recv(self.control_fd, self.in, self.fds, true, &err);
     if (len <= 0)
         _exit(0);
-    struct wire_head head;
-    struct wire_in in = wire_open(str_n(self.in, (size_t)len), &head);
-    bool known = false;
-    for (size_t i = 0; i < countof(handlers) && !known; i++) {
-        known = handlers[i].type == head.type;
-        if (known)
-            handlers[i].handle(head.id, &in);
-    }
-    if (!known)
-        refuse(head.id, INIT_STAGE_MESSAGE, ENOSYS);
+    dispatch(str_n(self.in, (size_t)len));
     wire_close_fds(self.fds);
+}
+
+/* What a process of ours has to say goes up unread. One that ends without a last word was killed:
+ * by the tenant, or for its memory. */
+static void on_op(size_t index)
+{
+    struct op *op = &self.ops.items.ptr[index];
+    struct err err = {0};
+    struct wire_head head = {0};
+    ssize_t len = wire_recv(op->fd, self.in, self.fds, false, &err);
+    if (len < 0 && err.sys == EAGAIN)
+        return;
+    struct str packet = str_n(self.in, len > 0 ? (size_t)len : 0);
+    (void)wire_open(packet, &head);
+    bool is_last = head.type == INIT_ANSWER || head.type == INIT_FAILED ||
+                   (head.type == INIT_CONNECTED && op->is_connect);
+    bool is_good = head.id == op->id && (is_last || (head.type == INIT_PART && !op->is_connect));
+    if (is_good) {
+        if (wire_send(self.control_fd, packet, self.fds, head.type == INIT_CONNECTED, &err) < 0)
+            _exit(1);
+    } else {
+        (void)err_set(&err, ERR_LIMIT, "the operation was killed in the sandbox");
+        say_failed(op->id, &err);
+    }
+    wire_close_fds(self.fds);
+    if (is_last || !is_good)
+        ops_remove(&self.ops, index);
 }
 
 static int64_t micros(struct timeval t)
@@ -161,6 +276,7 @@ static void reap(void)
         pid_t pid = wait4(-1, &status, WNOHANG, &usage);
         if (pid <= 0)
             return;
+        ops_reaped(&self.ops, pid);
         for (size_t i = 0; i < self.running.len; i++) {
             if (self.running.ptr[i].pid != pid)
                 continue;
@@ -183,6 +299,25 @@ static void open_signals(void)
         _exit(1);
 }
 
+static void wait_once(void)
+{
+    size_t ops = self.ops.items.len;
+    self.waits.len = 0;
+    *vec_push(&self.waits) = (struct pollfd){.fd = self.control_fd, .events = POLLIN};
+    *vec_push(&self.waits) = (struct pollfd){.fd = self.signal_fd, .events = POLLIN};
+    for (size_t i = 0; i < ops; i++)
+        *vec_push(&self.waits) = (struct pollfd){.fd = self.ops.items.ptr[i].fd, .events = POLLIN};
+    if (poll(self.waits.ptr, self.waits.len, -1) < 0)
+        return;
+    if (self.waits.ptr[1].revents != 0)
+        reap();
+    for (size_t i = ops; i-- > 0;) /* from the end: one that is done leaves the list */
+        if (self.waits.ptr[i + 2].revents != 0)
+            on_op(i);
+    if (self.waits.ptr[0].revents != 0)
+        on_message();
+}
+
 int init_main(void)
 {
     /* exec made us readable by our uid, which is the tenant's too. */
@@ -196,14 +331,6 @@ int init_main(void)
     self.out = buf_with_limit(WIRE_MAX);
     wire_begin(&self.out, INIT_READY, 0);
     say(NULL, 0);
-    struct pollfd waits[] = {{.fd = self.control_fd, .events = POLLIN},
-                             {.fd = self.signal_fd, .events = POLLIN}};
-    for (;;) {
-        if (poll(waits, countof(waits), -1) < 0)
-            continue;
-        if (waits[1].revents != 0)
-            reap();
-        if (waits[0].revents != 0)
-            on_message();
-    }
+    for (;;)
+        wait_once();
 }

@@ -5,7 +5,11 @@
  * Every question carries an id that its answers repeat, so any number can be under way at once.
  * Standard streams are descriptors that come with the question: bytes go straight between the
  * command and whoever holds the other end, which gives back-pressure and keeps init out of the
- * way. File verbs are further rows of the table in init.c, from INIT_FILES on. */
+ * way. The same goes for the contents of large files and archives.
+ *
+ * From INIT_FILES on a question is a file verb (jail/file_wire.h). Init serves the small ones at
+ * once; a longer one gets a process of its own that answers through init, so that none holds up
+ * another and each can be cancelled. */
 
 #include "base/base.h"
 
@@ -14,7 +18,9 @@ enum init_message {
     INIT_START = 1, /* flags, rows, cols, cwd, argv, env; three descriptors unless a terminal */
     INIT_SIGNAL,    /* command, number: to its process group; command 0: to every process */
     INIT_PING,
-    INIT_FILES = 64,
+    INIT_CANCEL,     /* ends the operation whose id it carries; that one answers, this does not */
+    INIT_CONNECT,    /* port: of a server on the loopback of the jail */
+    INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */
     INIT_READY = 128, /* the fence stands; first message of all */
     INIT_BROKEN,      /* err: the fence could not be built; last message of all */
@@ -22,6 +28,10 @@ enum init_message {
     INIT_REFUSED,     /* stage, errno: the command did not start */
     INIT_EXITED,      /* code, signal, user us, system us, peak KiB, wall ns */
     INIT_DONE,        /* answer to a ping or a signal: errno */
+    INIT_CONNECTED,   /* with the socket */
+    INIT_PART,        /* records; more follows */
+    INIT_ANSWER,      /* to a file verb; last one */
+    INIT_FAILED,      /* err: to a file verb or a connect; last one */
 };
 
 enum { INIT_FLAG_TTY = 1 };

@@ -145,11 +145,9 @@ static void become(const struct init_command *command, const int fds[3])
     run_program(command);
 }
 
-/* Memory that no process maps (pipes, sockets, memory files) is charged to the jail all the same,
- * and then the kernel may well pick us. Commands inherit a score that puts them first: whoever is
- * killed, we live to report it. */
-static void set_oom_score(const char *score)
+void init_oom_score(bool first)
 {
+    const char *score = first ? OOM_SCORE_COMMAND : "0";
     (void)!pwrite(SETUP_OOM_FD, score, strlen(score), 0);
 }
 
@@ -166,7 +164,7 @@ bool init_command_start(const struct init_command *command, struct init_started 
     for (int i = 0; i < 3; i++)
         fds[i] = command->tty ? slave : command->fds[i];
     failed(INIT_STAGE_MESSAGE, 0);
-    set_oom_score(OOM_SCORE_COMMAND);
+    init_oom_score(true);
     pid_t pid = vfork();
     if (pid == 0) {
         become(command, fds);
@@ -174,7 +172,7 @@ bool init_command_start(const struct init_command *command, struct init_started 
     }
     if (pid < 0)
         failed(INIT_STAGE_LIMIT, errno);
-    set_oom_score("0");
+    init_oom_score(false);
     ret_started->pid = pid;
     ret_started->stage = outcome.stage;
     ret_started->code = outcome.code;

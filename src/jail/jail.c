@@ -54,6 +54,7 @@ struct jail *jail_free(struct jail *jail)
     vec_done(&jail->asked);
     vec_done(&jail->kept);
     outbox_done(&jail->outbox);
+    free(jail->last_kept);
     free(jail);
     return NULL;
 }
@@ -78,7 +79,7 @@ bool jail_wants_write(const struct jail *jail)
     return !jail->is_gone && !outbox_is_empty(&jail->outbox);
 }
 
-static struct asked *find_asked(const struct jail *jail, uint32_t id)
+struct asked *jail_find_asked(const struct jail *jail, uint32_t id)
 {
     VEC_EACH (asked, &jail->asked)
         if (asked->id == id)
@@ -99,7 +100,7 @@ static uint32_t new_id(struct jail *jail)
 {
     do {
         jail->last_id++;
-    } while (jail->last_id == 0 || find_asked(jail, jail->last_id) != NULL);
+    } while (jail->last_id == 0 || jail_find_asked(jail, jail->last_id) != NULL);
     return jail->last_id;
 }
 
@@ -273,12 +274,22 @@ static bool read_done(struct wire_in *in, struct jail_event *event)
     return wire_ended(in);
 }
 
+static bool read_connected(struct wire_in *in, int fds[WIRE_FDS_MAX], struct jail_event *event)
+{
+    if (!wire_ended(in) || !jail_is_connection(fds[0]))
+        return false;
+    event->type = JAIL_EVENT_CONNECTED;
+    event->fd = fd_take(&fds[0]);
+    return true;
+}
+
 /* An answer that fits its question. Says whether it was the last one to it. */
-static bool read_answer(struct asked *asked, uint32_t type, struct wire_in *in,
+static bool read_answer(struct jail *jail, struct asked *asked, uint32_t type, struct wire_in *in,
                         int fds[WIRE_FDS_MAX], struct jail_event *event, bool *ret_last)
 {
-    bool is_command = asked->kind == ASKED_COMMAND;
-    *ret_last = type != INIT_STARTED;
+    bool is_command = asked->kind == ASKED_COMMAND, is_file = asked->kind == ASKED_FILE;
+    bool is_connect = asked->kind == ASKED_CONNECT;
+    *ret_last = type != INIT_STARTED && type != INIT_PART;
     switch (type) {
     case INIT_STARTED:
         return is_command && read_started(asked, in, fds, event);
@@ -288,6 +299,14 @@ static bool read_answer(struct asked *asked, uint32_t type, struct wire_in *in,
         return is_command && read_exit(asked, in, event);
     case INIT_DONE:
         return asked->kind == ASKED_SIGNAL && read_done(in, event);
+    case INIT_CONNECTED:
+        return is_connect && read_connected(in, fds, event);
+    case INIT_PART:
+        return is_file && jail_read_part(asked, in, event);
+    case INIT_ANSWER:
+        return is_file && jail_read_file(asked, in, &jail->warden->answer, event);
+    case INIT_FAILED:
+        return (is_file || is_connect) && jail_read_failed(in, event);
     default:
         return false;
     }
@@ -309,9 +328,9 @@ static bool read_packet(struct jail *jail, struct str packet, int fds[WIRE_FDS_M
     struct err err;
     bool last = false;
     struct wire_in in = wire_open(packet, &head);
-    struct asked *asked = find_asked(jail, head.id);
+    struct asked *asked = jail_find_asked(jail, head.id);
     *ret_event = (struct jail_event){.id = head.id, .fd = -1};
-    bool good = asked != NULL && read_answer(asked, head.type, &in, fds, ret_event, &last);
+    bool good = asked != NULL && read_answer(jail, asked, head.type, &in, fds, ret_event, &last);
     wire_close_fds(fds);
     if (good && last)
         forget(jail, asked);
@@ -344,9 +363,9 @@ static bool take_kept(struct jail *jail, size_t index, struct jail_event *ret_ev
     struct kept_packet packet = jail->kept.ptr[index];
     vec_remove(&jail->kept, index);
     jail->kept_bytes -= packet.len;
-    bool good = read_packet(jail, str_n(packet.bytes, packet.len), packet.fds, ret_event);
-    kept_done(&packet);
-    return good;
+    free(jail->last_kept);
+    jail->last_kept = packet.bytes;
+    return read_packet(jail, str_n(packet.bytes, packet.len), packet.fds, ret_event);
 }
 
 bool jail_next(struct jail *jail, struct jail_event *ret_event)
@@ -386,6 +405,8 @@ static struct wire_head head_of(struct str packet)
     return head;
 }
 
+typedef bool jail_wanted(const struct jail *jail, struct wire_head head, uint32_t id);
+
 static bool find_kept(const struct jail *jail, jail_wanted *wanted, uint32_t id, size_t *ret_index)
 {
     for (size_t i = 0; i < jail->kept.len; i++) {
@@ -413,8 +434,9 @@ static int wait_for_packet(const struct jail *jail, int64_t until_ms, int timeou
     return 0;
 }
 
-int jail_await(struct jail *jail, jail_wanted *wanted, uint32_t id, int timeout_ms,
-               struct jail_event *ret_event, struct err *err)
+/* Waits for the first event that is wanted; others stay for later. */
+static int await(struct jail *jail, jail_wanted *wanted, uint32_t id, int timeout_ms,
+                 struct jail_event *ret_event, struct err *err)
 {
     int64_t until_ms = clock_now_ms() + timeout_ms;
     size_t index;
@@ -447,16 +469,15 @@ static bool is_first_answer(UNUSED const struct jail *jail, struct wire_head hea
 /* Of a command whose start was told already. */
 static bool is_exit(const struct jail *jail, struct wire_head head, UNUSED uint32_t id)
 {
-    const struct asked *asked = head.type == INIT_EXITED ? find_asked(jail, head.id) : NULL;
+    const struct asked *asked = head.type == INIT_EXITED ? jail_find_asked(jail, head.id) : NULL;
     return asked != NULL && asked->started;
 }
 
-static int await_answer(struct jail *jail, uint32_t id, struct jail_event *ret_event,
-                        struct err *err)
+int jail_await_answer(struct jail *jail, uint32_t id, struct jail_event *ret_event, struct err *err)
 {
     int done;
     do {
-        done = jail_await(jail, is_first_answer, id, -1, ret_event, err);
+        done = await(jail, is_first_answer, id, -1, ret_event, err);
     } while (done < 0 && err->sys == EINTR);
     return done;
 }
@@ -466,7 +487,8 @@ int jail_start(struct jail *jail, const struct jail_command *command, const int 
 {
     uint32_t id;
     struct jail_event event;
-    if (jail_ask_start(jail, command, fds, &id, err) < 0 || await_answer(jail, id, &event, err) < 0)
+    if (jail_ask_start(jail, command, fds, &id, err) < 0 ||
+        jail_await_answer(jail, id, &event, err) < 0)
         return -1;
     if (event.type == JAIL_EVENT_REFUSED) {
         *err = event.err;
@@ -481,7 +503,7 @@ int jail_start(struct jail *jail, const struct jail_command *command, const int 
 int jail_wait(struct jail *jail, int timeout_ms, struct jail_exit *ret_exit, struct err *err)
 {
     struct jail_event event;
-    if (jail_await(jail, is_exit, 0, timeout_ms, &event, err) < 0)
+    if (await(jail, is_exit, 0, timeout_ms, &event, err) < 0)
         return -1;
     *ret_exit = event.exit;
     return 0;
@@ -492,7 +514,7 @@ int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err)
     struct jail_event event;
     uint32_t signal_id;
     if (jail_ask_signal(jail, id, sig, &signal_id, err) < 0 ||
-        await_answer(jail, signal_id, &event, err) < 0)
+        jail_await_answer(jail, signal_id, &event, err) < 0)
         return -1;
     if (event.type == JAIL_EVENT_DONE)
         return 0;

@@ -33,13 +33,18 @@ struct jail_exit {
     int64_t user_us, system_us, peak_kib, wall_ns;
 };
 
+struct jail_file_answer;
+
 enum jail_event_type {
-    JAIL_EVENT_STARTED, /* with a terminal `fd`, its controlling descriptor */
-    JAIL_EVENT_REFUSED, /* `err`: the command did not start */
-    JAIL_EVENT_EXITED,  /* `exit` */
-    JAIL_EVENT_DONE,    /* the signal was sent */
-    JAIL_EVENT_FAILED,  /* `err`: what was asked came to nothing */
-    JAIL_EVENT_GONE,    /* `err`: the jail is no more */
+    JAIL_EVENT_STARTED,   /* with a terminal `fd`, its controlling descriptor */
+    JAIL_EVENT_REFUSED,   /* `err`: the command did not start */
+    JAIL_EVENT_EXITED,    /* `exit` */
+    JAIL_EVENT_DONE,      /* the signal was sent */
+    JAIL_EVENT_FAILED,    /* `err`: what was asked came to nothing */
+    JAIL_EVENT_GONE,      /* `err`: the jail is no more */
+    JAIL_EVENT_FILE,      /* `file`: the answer to a file operation (jail/files.h) */
+    JAIL_EVENT_PART,      /* `part`: some of its records; more follows */
+    JAIL_EVENT_CONNECTED, /* `fd`: a connection to a server inside */
 };
 
 struct jail_event {
@@ -47,6 +52,9 @@ struct jail_event {
     uint32_t id;
     int fd; /* the caller's; -1: none */
     struct jail_exit exit;
+    /* Good until the next call on a jail of the same warden. */
+    const struct jail_file_answer *file;
+    struct str part;
     struct err err;
 };
 

@@ -124,6 +124,12 @@ static int make_image(struct probe_result *result)
     return fd_take(&fd);
 }
 
+/* Who makes the file system in it; jail/quota_image.c looks at the same places. */
+static bool has_mkfs(void)
+{
+    return access("/usr/sbin/mkfs.ext4", X_OK) == 0 || access("/sbin/mkfs.ext4", X_OK) == 0;
+}
+
 /* Only devices that exist are tried: asking for a new one would load a module or leave a node. */
 PROBE_RUN(probe_disk_loop)
 {
@@ -140,7 +146,12 @@ PROBE_RUN(probe_disk_loop)
         seen++;
         AUTO_CLOSE int device = SYS(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
         if (device >= 0 && attach_and_read(path, device, image)) {
-            probe_say(result, PROBE_OK, "an image was read through %s", path);
+            if (has_mkfs()) {
+                probe_say(result, PROBE_OK, "an image was read through %s", path);
+                return;
+            }
+            (void)probe_fail(result, 0, "no mkfs.ext4 to make a file system in an image");
+            probe_fix(result, "install the package e2fsprogs");
             return;
         }
         sys = errno;

@@ -144,7 +144,7 @@ const struct probe probes[] = {
      .either = "disk",
      .without = "disk quota",
      .cost = "the size of a volume is kept by project quota, or not at all",
-     .fix = "modprobe loop"},
+     .fix = "modprobe loop; install the package e2fsprogs"},
 
     {.id = "cgroup.layout",
      .heading = CG,

@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
-#include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -14,15 +11,9 @@
 #include "jail/kernel.h"
 #include "jail/quota_internal.h"
 
-#ifndef PRJQUOTA
-#define PRJQUOTA 2
-#endif
-
 /* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
 extern int umount2(const char *target, int flags);
-enum { DETACH = 2, NO_LINKS = 8 };
-
-enum { PROJECT_FIRST = 0x53470000, PROJECT_TRIES = 64, BLOCK = 1024 };
+enum { NO_LINKS = 8 };
 
 static const char *const names[] = {[QUOTA_AUTO] = "auto",
                                     [QUOTA_PROJECT] = "project",
@@ -32,66 +23,6 @@ static const char *const names[] = {[QUOTA_AUTO] = "auto",
 const char *quota_method_name(enum quota_method method)
 {
     return names[method];
-}
-
-static long quota_call(int fd, int command, uint32_t project, struct dqblk *quota)
-{
-    unsigned word = (unsigned)command << SUBCMDSHIFT | PRJQUOTA; /* QCMD shifts into the sign */
-    return SYS(syscall(SYS_quotactl_fd, fd, word, project, quota));
-}
-
-/* A project that nobody has files or limits in. */
-static int find_project(int fd, uint32_t *ret_project, struct err *err)
-{
-    struct stat st;
-    if (SYS(fstat(fd, &st)) < 0)
-        return err_sys(err, errno, "stat");
-    uint32_t first = PROJECT_FIRST + (uint32_t)(st.st_ino % 0xffff);
-    for (uint32_t i = 0; i < PROJECT_TRIES; i++) {
-        struct dqblk quota = {0};
-        if (quota_call(fd, Q_GETQUOTA, first + i, &quota) < 0 && errno != ENOENT)
-            return err_set(err, ERR_UNSUPPORTED, "project quotas are not on: %s", strerror(errno));
-        if (quota.dqb_curspace == 0 && quota.dqb_bhardlimit == 0 && quota.dqb_ihardlimit == 0) {
-            *ret_project = first + i;
-            return 0;
-        }
-    }
-    return err_set(err, ERR_LIMIT, "no free project id");
-}
-
-static int set_project_limit(int fd, uint32_t project, int64_t bytes, int64_t inodes,
-                             struct err *err)
-{
-    struct dqblk quota = {.dqb_bhardlimit = ((uint64_t)bytes + BLOCK - 1) / BLOCK,
-                          .dqb_ihardlimit = (uint64_t)inodes,
-                          .dqb_valid = QIF_BLIMITS | QIF_ILIMITS};
-    if (quota_call(fd, Q_SETQUOTA, project, &quota) < 0)
-        return err_sys(err, errno, "limit project %u", project);
-    return 0;
-}
-
-static int attach_project(struct quota_job *job, struct err *err)
-{
-    AUTO_CLOSE int fd =
-        SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct fsxattr attr;
-    if (fd < 0)
-        return err_sys(err, errno, "open '%s'", job->name);
-    if (find_project(fd, &job->project, err) < 0)
-        return -1;
-    if (SYS(ioctl(fd, FS_IOC_FSGETXATTR, &attr)) < 0)
-        return err_sys(err, errno, "read the project of '%s'", job->name);
-    attr.fsx_projid = job->project;
-    attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-    /* The limit first: nothing can be written in between without being counted. */
-    if (set_project_limit(fd, job->project, job->limit.bytes, job->limit.inodes, err) < 0)
-        return -1;
-    if (SYS(ioctl(fd, FS_IOC_FSSETXATTR, &attr)) < 0) {
-        int code = errno;
-        (void)set_project_limit(fd, job->project, 0, 0, &(struct err){0});
-        return err_sys(err, code, "set the project of '%s'", job->name);
-    }
-    return 0;
 }
 
 static int attach_memory(struct quota_job *job, struct err *err)
@@ -125,7 +56,7 @@ static const struct {
     int (*attach)(struct quota_job *job, struct err *err);
     bool keeps; /* survives a reboot */
 } ways[] = {
-    {QUOTA_PROJECT, attach_project, true},
+    {QUOTA_PROJECT, quota_project_attach, true},
     {QUOTA_IMAGE, quota_image_attach, true},
     {QUOTA_MEMORY, attach_memory, false},
 };
@@ -272,27 +203,6 @@ static int resize_memory(int fd, const struct quota_limit *limit, struct err *er
     return err_sys(err, errno, "size the tmpfs");
 }
 
-static int project_use(int fd, uint32_t project, struct quota_use *use, struct err *err)
-{
-    struct dqblk quota = {0};
-    if (quota_call(fd, Q_GETQUOTA, project, &quota) < 0)
-        return err_sys(err, errno, "read project %u", project);
-    use->used_bytes = (int64_t)quota.dqb_curspace;
-    use->used_inodes = (int64_t)quota.dqb_curinodes;
-    return 0;
-}
-
-static int resize_project(int fd, uint32_t project, const struct quota_limit *limit,
-                          struct err *err)
-{
-    struct quota_use use = {0};
-    if (project_use(fd, project, &use, err) < 0)
-        return -1;
-    if (use.used_bytes > limit->bytes || use.used_inodes > limit->inodes)
-        return err_set(err, ERR_CONFLICT, "it holds more than that already");
-    return set_project_limit(fd, project, limit->bytes, limit->inodes, err);
-}
-
 int quota_resize(int box_fd, const char *name, const struct quota_limit *limit, struct err *err)
 {
     struct quota_job job = {.box_fd = box_fd, .name = name, .cache_fd = -1};
@@ -304,7 +214,7 @@ int quota_resize(int box_fd, const char *name, const struct quota_limit *limit, 
     AUTO_CLOSE int fd = open_limited(&job, err);
     if (fd < 0)
         return -1;
-    int done = job.method == QUOTA_PROJECT  ? resize_project(fd, job.project, limit, err)
+    int done = job.method == QUOTA_PROJECT  ? quota_project_resize(fd, job.project, limit, err)
                : job.method == QUOTA_MEMORY ? resize_memory(fd, limit, err)
                                             : quota_image_grow(&job, limit, err);
     if (done < 0)
@@ -329,7 +239,7 @@ int quota_stat(int box_fd, const char *name, struct quota_use *ret_use, struct e
             return -1;
         use = (struct quota_use){
             .method = job.method, .bytes = job.limit.bytes, .inodes = job.limit.inodes};
-        if (job.method == QUOTA_PROJECT && project_use(fd, job.project, &use, err) < 0)
+        if (job.method == QUOTA_PROJECT && quota_project_use(fd, job.project, &use, err) < 0)
             return -1;
         if (job.method != QUOTA_PROJECT) {
             if (SYS(fstatvfs(fd, &st)) < 0)
@@ -375,7 +285,7 @@ int quota_undo(const struct quota_job *job, struct err *err)
         SYS(openat(job->box_fd, job->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", job->name);
-    return set_project_limit(fd, job->project, 0, 0, err);
+    return quota_project_limit(fd, job->project, 0, 0, err);
 }
 
 int quota_detach(int box_fd, const char *name, struct err *err)

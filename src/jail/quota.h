@@ -51,4 +51,15 @@ struct quota_use {
 /* The limit must be there: after a reboot quota_resume comes first. */
 int quota_stat(int box_fd, const char *name, struct quota_use *ret_use, struct err *err) MUST_USE;
 
+/* A limit for somebody's own directory, which stays where it is: by project quota or not at all.
+ * UNSUPPORTED says why not; CONFLICT: it holds files that were never counted; BUSY: it is held.
+ * After a crash the limit stands until the next hold ends. */
+struct quota_hold {
+    int fd;
+    uint32_t project;
+};
+int quota_hold(const char *path, const struct quota_limit *limit, struct quota_hold *ret_hold,
+               struct err *err) MUST_USE;
+void quota_let_go(struct quota_hold *hold);
+
 const char *quota_method_name(enum quota_method method);

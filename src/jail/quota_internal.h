@@ -22,3 +22,9 @@ int quota_image_mount(const struct quota_job *job, struct err *err) MUST_USE;
 /* Makes a mounted one larger. */
 int quota_image_grow(const struct quota_job *job, const struct quota_limit *limit,
                      struct err *err) MUST_USE;
+
+int quota_project_attach(struct quota_job *job, struct err *err) MUST_USE;
+int quota_project_resize(int fd, uint32_t project, const struct quota_limit *limit,
+                         struct err *err) MUST_USE;
+int quota_project_use(int fd, uint32_t project, struct quota_use *use, struct err *err) MUST_USE;
+int quota_project_limit(int fd, uint32_t project, int64_t bytes, int64_t inodes, struct err *err);

@@ -94,7 +94,7 @@ static int greet(struct warden_link *warden, struct err *err)
 int warden_start(struct warden_link **ret_warden, struct err *err)
 {
     AUTO_WARDEN struct warden_link *warden = mem_alloc(sizeof *warden);
-    warden->fd = -1;
+    warden->fd = warden->helper_fd = -1;
     warden->out = buf_with_limit(WIRE_MAX);
     if (fork_warden(warden, err) < 0 || greet(warden, err) < 0)
         return err_wrap(err, "start the warden");
@@ -112,6 +112,7 @@ struct warden_link *warden_free(struct warden_link *warden)
         fd_close(&event->fd);
     }
     fd_close(&warden->fd);
+    fd_close(&warden->helper_fd);
     if (warden->pid > 0)
         while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR)
             ;

@@ -38,6 +38,12 @@ void wire_put_cstr(struct buf *out, const char *text)
     buf_put(out, str_n(text, len + 1));
 }
 
+void wire_put_bytes(struct buf *out, struct str bytes)
+{
+    wire_put_u32(out, (uint32_t)bytes.len);
+    buf_put(out, bytes);
+}
+
 void wire_put_err(struct buf *out, const struct err *err)
 {
     wire_put_u32(out, (uint32_t)err->code);
@@ -85,6 +91,13 @@ const char *wire_get_cstr(struct wire_in *in)
         return NULL;
     }
     return text;
+}
+
+struct str wire_get_bytes(struct wire_in *in)
+{
+    uint32_t len = wire_get_u32(in);
+    const char *at = take(in, len);
+    return at == NULL ? (struct str){0} : str_n(at, len);
 }
 
 void wire_get_err(struct wire_in *in, struct err *ret_err)

@@ -20,7 +20,8 @@ struct wire_head {
 void wire_begin(struct buf *out, uint32_t type, uint32_t id);
 void wire_put_u32(struct buf *out, uint32_t n);
 void wire_put_i64(struct buf *out, int64_t n);
-void wire_put_cstr(struct buf *out, const char *text); /* NULL is told apart from "" */
+void wire_put_cstr(struct buf *out, const char *text);  /* NULL is told apart from "" */
+void wire_put_bytes(struct buf *out, struct str bytes); /* any, NULs included */
 void wire_put_err(struct buf *out, const struct err *err);
 
 struct wire_in {
@@ -31,6 +32,7 @@ struct wire_in wire_open(struct str packet, struct wire_head *ret_head);
 uint32_t wire_get_u32(struct wire_in *in);
 int64_t wire_get_i64(struct wire_in *in);
 const char *wire_get_cstr(struct wire_in *in);
+struct str wire_get_bytes(struct wire_in *in);
 void wire_get_err(struct wire_in *in, struct err *ret_err);
 /* True when every field was there and nothing is left. */
 bool wire_ended(const struct wire_in *in);

@@ -171,6 +171,7 @@ static int start(struct bridge_call *call, struct err *err)
     AUTO_ARENA struct arena arena = {0};
     struct gate_request request = {
         .policy = services->policy,
+        .secrets = services->secrets,
         .method = STR("GET"),
         .limits.total_ms = bridge_left_ms(call),
     };

@@ -7,15 +7,17 @@
 
 struct gate;
 struct policy;
+struct secrets;
 
 #define WEATHER_URL_DEFAULT "https://api.open-meteo.com"
 
 /* What bridge_call_start takes as `services`; one for each sandbox, since the policy is its own. */
 struct services {
     struct gate *gate;
-    struct policy *policy; /* where api.fetch may go; NULL for nowhere */
-    struct hints hints;    /* of the request */
-    const char *remedy;    /* how the user can allow a host that was refused; NULL when unknown */
+    struct policy *policy;         /* where api.fetch may go; NULL for nowhere */
+    const struct secrets *secrets; /* what api.fetch may use unseen; NULL for none */
+    struct hints hints;            /* of the request */
+    const char *remedy; /* how the user can allow a host that was refused; NULL when unknown */
     /* services_set_weather fills these. */
     char *weather_url; /* without a slash at its end */
     struct policy *weather_policy;

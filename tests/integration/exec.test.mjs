@@ -31,6 +31,27 @@ it('python3 works, with its standard library', async (jail) => {
   assert.equal(text, 'child\n{"sum": 45, "code": 0}\n');
 });
 
+it('--disk limits bytes and files', async (jail) => {
+  const result = await jail.run(['sh', '-c',
+    'cat /dev/zero >big; stat -c %s big; rm big; i=0; while (: >f$i) 2>/dev/null; do i=$((i+1)); done; echo $i'],
+  { disk: '2m:200' });
+  const [bytes, files] = result.stdout.trim().split('\n').map(Number);
+  assert.match(result.stderr, /No space left/);
+  assert.ok(bytes > 1.5 * 2 ** 20 && bytes <= 2 * 2 ** 20, `${bytes} bytes`);
+  assert.ok(files > 150 && files <= 200, `${files} files`);
+});
+
+it('--disk with a directory of the host limits that too, or is refused by name', async (jail) => {
+  const dir = jail.workspace();
+  const result = await jail.run(['sh', '-c', 'head -c 8M /dev/zero >big'], { workspace: dir, disk: '2m' });
+  assert.notEqual(result.status, 0);
+  if (!/--disk cannot limit/.test(result.stderr)) return assert.match(result.stderr, /No space left|quota/);
+  assert.match(result.stderr, /project quotas/);
+  assert.match(result.stderr, /leave --disk out/);
+  assert.deepEqual(fs.readdirSync(dir), [], 'nothing ran');
+  assert.equal((await jail.run(['true'], { workspace: dir })).status, 0, 'without it');
+});
+
 it('python3 threads, pools and locks work', async (jail) => {
   assert.equal(await output(jail, ['/usr/bin/python3', '-c',
     'from concurrent.futures import ThreadPoolExecutor as T, ProcessPoolExecutor as P\n' +

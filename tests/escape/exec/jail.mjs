@@ -141,7 +141,7 @@ export function asAccount(account, argv, { bare = false } = {}) {
 
 export function execArgs(options, command) {
   const args = ['exec'];
-  for (const name of ['workspace', 'memory', 'pids', 'cpus', 'timeout'])
+  for (const name of ['workspace', 'memory', 'pids', 'cpus', 'disk', 'timeout'])
     if (options[name] !== undefined) args.push(`--${name}`, String(options[name]));
   for (const name of ['ro', 'rw', 'env'])
     for (const value of options[name] ?? []) args.push(`--${name}`, value);

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/secret.h"
 #include "egress/authority.h"
 #include "egress/tls_end.h"
 #include "net.h"
@@ -230,5 +231,37 @@ TEST(many_hosts_below_one_name_cost_bounded_memory)
         (void)snprintf(name, sizeof name, "h%d.ok.test", i);
         struct host host = host_of(name);
         CHECK_OK(tls_server_new(tls, authority, &host, &end, &err));
+    }
+}
+
+TEST(an_authority_survives_packing)
+{
+    struct err err = {0};
+    struct host hosts[] = {host_of("ok.test"), host_of("10.0.0.5")}, evil = host_of("evil.test");
+    AUTO_AUTHORITY struct authority *authority = authority_new(hosts, countof(hosts));
+    AUTO_AUTHORITY struct authority *again = NULL;
+    AUTO_SECRET struct secret *packed = NULL;
+    AUTO_BUF struct buf a = {0}, b = {0};
+    CHECK_OK(authority_pack(authority, &packed, &err));
+    CHECK_OK(authority_unpack(secret_reveal(packed), &again, &err));
+    CHECK_OK(authority_put_cert(authority, &a, &err));
+    CHECK_OK(authority_put_cert(again, &b, &err));
+    CHECK(str_eq(buf_str(&a), buf_str(&b)));
+
+    AUTO_TLS struct tls *gate = NULL, *program = NULL;
+    AUTO_TLS_END struct tls_end *server = NULL, *client = NULL, *none = NULL;
+    CHECK_OK(tls_new(STR(""), &gate, &err));
+    CHECK_OK(tls_new(buf_str(&a), &program, &err));
+    CHECK_OK(tls_server_new(gate, again, &hosts[0], &server, &err));
+    CHECK_OK(tls_client_new(program, &hosts[0], &client, &err));
+    struct pair pair = {.server = server, .client = client};
+    CHECK_OK(shake_hands(&pair, 1000, &err));
+    CHECK(tls_end_is_ready(client));
+    CHECK_ERR(tls_server_new(gate, again, &evil, &none, &err), ERR_FORBIDDEN);
+
+    struct str bytes = secret_reveal(packed);
+    for (size_t len = 0; len < bytes.len; len++) {
+        struct authority *cut = NULL;
+        CHECK_ERR(authority_unpack(str_slice(bytes, 0, len), &cut, &err), ERR_INVALID);
     }
 }

@@ -81,7 +81,7 @@ void place_warden_next(struct warden_link *warden, struct warden_event *ret_even
 
 struct jail *place_fake(int *ret_peer)
 {
-    static struct warden_link line = {.fd = -1, .out = {.limit = WIRE_MAX}};
+    static struct warden_link line = {.fd = -1, .helper_fd = -1, .out = {.limit = WIRE_MAX}};
     int pair[2];
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     *ret_peer = pair[1];

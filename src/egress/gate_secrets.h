@@ -1,0 +1,21 @@
+#pragma once
+
+/* What the gate does with secrets, hop by hop: values are put into a request at the last moment and
+ * taken out of its answer before anybody reads it. */
+
+#include "egress/url.h"
+#include "io/fetch.h"
+
+struct arena;
+struct secrets;
+
+/* The headers as they go to this URL, at most FETCH_REQUEST_HEADERS_MAX. Values live in `values`,
+ * which wipes and stays unchanged as long as `out` is used. */
+void gate_fill_headers(const struct secrets *secrets, const struct url *url,
+                       const struct fetch_header *headers, size_t count, struct buf *values,
+                       struct fetch_header out[FETCH_REQUEST_HEADERS_MAX]);
+/* The answer without the values; its parts belong to `arena` where anything can have changed. */
+struct fetch_answer gate_scrub_answer(const struct secrets *secrets, const struct url *url,
+                                      const struct fetch_answer *answer, struct arena *arena);
+/* A secret names this header: it does not follow a redirect to another host. */
+bool gate_is_secret_header(const struct secrets *secrets, struct str name);

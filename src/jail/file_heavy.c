@@ -1,0 +1,79 @@
+/* File verbs that need a heavy library. Only the helper has them. */
+
+#include <sys/resource.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "jail/file_serve.h"
+
+enum { GREP_MEMORY = 64 << 20, GREP_CPU_S = 10 };
+
+/* What the search itself does not stop in time, the kernel does. */
+static void limit_grep(void)
+{
+    struct rlimit memory = {GREP_MEMORY, GREP_MEMORY}, cpu = {GREP_CPU_S, GREP_CPU_S};
+    (void)setrlimit(RLIMIT_DATA, &memory);
+    (void)setrlimit(RLIMIT_CPU, &cpu);
+}
+
+int file_do_grep(struct files *files, const struct jail_file *q, UNUSED int data_fd,
+                 struct file_reply *reply, struct jail_file_answer *answer, struct err *err)
+{
+    AUTO_ARENA struct arena arena = {0};
+    struct files_grep_options options = {
+        .glob = q->glob,
+        .limit = (size_t)MIN(q->limit, (uint64_t)FILES_GREP_MAX),
+        .line_max = (size_t)MIN(q->line_max, (uint64_t)FILES_GREP_LINE_MAX),
+        .cpu_ms = (int64_t)MIN(q->cpu_ms, (uint64_t)FILES_GREP_CPU_MS),
+        .literal = q->literal,
+        .ignore_case = q->ignore_case,
+        .skip_hidden = q->skip_hidden};
+    struct files_grep grep;
+    limit_grep();
+    if (files_grep(files, q->path, q->pattern, &options, &arena, &grep, err) < 0)
+        return -1;
+    for (size_t i = 0; i < grep.count; i++) {
+        file_put_match(file_part_next(reply), &grep.matches[i]);
+        if (file_part_add(reply, err) < 0)
+            return -1;
+    }
+    answer->truncated = grep.truncated;
+    answer->timed_out = grep.timed_out;
+    answer->count = grep.files;
+    answer->binary = grep.binary;
+    answer->skipped = grep.unread;
+    answer->hard_lines = grep.hard_lines;
+    return 0;
+}
+
+int file_do_tar_in(struct files *files, const struct jail_file *q, int data_fd,
+                   UNUSED struct file_reply *reply, struct jail_file_answer *answer,
+                   struct err *err)
+{
+    struct file_stream stream = {.fd = data_fd};
+    struct files_source source = {file_stream_read, &stream};
+    struct files_tar_result result;
+    file_stop_gently();
+    if (files_tar_in(files, q->path, q->place, &source, &q->tar, &result, err) < 0)
+        return -1;
+    answer->count = result.entries;
+    answer->moved = result.bytes;
+    return 0;
+}
+
+int file_do_tar_out(struct files *files, const struct jail_file *q, int data_fd,
+                    UNUSED struct file_reply *reply, struct jail_file_answer *answer,
+                    struct err *err)
+{
+    struct file_stream stream = {.fd = data_fd};
+    struct files_sink sink = {file_stream_write, &stream};
+    struct files_tar_out_options options = {.gzip = q->gzip, .limit = q->limit};
+    struct files_tar_result result;
+    if (files_tar_out(files, q->path, &sink, &options, &result, err) < 0)
+        return -1;
+    answer->count = result.entries;
+    answer->moved = result.bytes;
+    answer->skipped = result.skipped;
+    answer->changed = result.changed;
+    return 0;
+}
