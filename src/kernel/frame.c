@@ -54,18 +54,31 @@ static void put_number(struct buf *out, uint32_t number, size_t bytes)
         buf_put_char(out, (char)(number >> (8 * i) & 0xff));
 }
 
-void frame_write(struct buf *out, uint32_t type, uint32_t id, const struct str *texts, size_t count)
+static void put_head(struct buf *out, size_t size, uint32_t type, uint32_t id)
 {
-    size_t size = 0;
-    for (size_t i = 0; i < count; i++)
-        size += 4 + texts[i].len;
     assert(size <= FRAME_MAX);
     put_number(out, (uint32_t)size, 4);
     put_number(out, type, 2);
     put_number(out, 0, 2);
     put_number(out, id, 4);
+}
+
+void frame_write(struct buf *out, uint32_t type, uint32_t id, const struct str *texts, size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += 4 + texts[i].len;
+    put_head(out, size, type, id);
     for (size_t i = 0; i < count; i++) {
         put_number(out, (uint32_t)texts[i].len, 4);
         buf_put(out, texts[i]);
     }
+}
+
+void frame_write_numbers(struct buf *out, uint32_t type, uint32_t id, const uint32_t *numbers,
+                         size_t count)
+{
+    put_head(out, 4 * count, type, id);
+    for (size_t i = 0; i < count; i++)
+        put_number(out, numbers[i], 4);
 }

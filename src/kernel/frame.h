@@ -39,6 +39,8 @@ ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err) M
 bool frame_number(struct frame *frame, uint32_t *ret_number) MUST_USE;
 bool frame_bytes(struct frame *frame, struct str *ret_bytes) MUST_USE;
 
-/* Appends a frame of texts. */
+/* Appends a frame of texts, or of numbers. */
 void frame_write(struct buf *out, uint32_t type, uint32_t id, const struct str *texts,
                  size_t count);
+void frame_write_numbers(struct buf *out, uint32_t type, uint32_t id, const uint32_t *numbers,
+                         size_t count);
