@@ -1,5 +1,5 @@
 // The Node kernel: cells evaluated as in a REPL, through V8's own REPL mode, which knows top-level
-// await, the value of the last expression and names declared again. node node.mjs FD
+// await, the value of the last expression and names declared again. node node.mjs
 
 import fs from 'node:fs';
 import inspector from 'node:inspector';
@@ -7,9 +7,11 @@ import module from 'node:module';
 import path from 'node:path';
 import util from 'node:util';
 import { pathToFileURL } from 'node:url';
+import { provide, withImports } from './imports.mjs';
 import { DISPLAY, DONE, ERROR, MAIN, READY, receive, RUN, send, writeAll } from './wire.mjs';
 
-const fd = Number(process.argv[2]);
+const fd = 0; // standard input is the line; code that reads it finds its end
+
 const session = new inspector.Session();
 const JSON_MAX = 4 << 20;
 const METHODS = {
@@ -65,7 +67,7 @@ async function show(value, flags) {
 function trimmed(error) {
   const lines = String(error.stack ?? error).split('\n');
   const kept = lines.filter((line) => !/^\s+at /.test(line) ||
-    (!/\(?node:/.test(line) && !line.includes(import.meta.filename ?? 'node.mjs')));
+    !(/\(?node:/.test(line) || /at new Promise \(<anonymous>\)/.test(line) || line.includes(import.meta.url)));
   return kept.join('\n') + '\n';
 }
 
@@ -78,24 +80,11 @@ function report(error) {
   send(fd, ERROR, current, [name, message, isError ? trimmed(error) : message + '\n', missing]);
 }
 
-/** Static imports become awaited ones: a REPL evaluates scripts, and people paste modules. */
-function withoutImports(code) {
-  return code.replace(/^([ \t]*)import\s+(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)\s+)?(?:(\{[^}]*\})\s*)?(?:from\s+)?(['"][^'"]+['"])[ \t]*;?/gm,
-    (whole, indent, fallback, all, names, from) => {
-      const parts = [];
-      if (!fallback && !all && !names) return `${indent}await import(${from});`;
-      if (all) parts.push(`const ${all} = await import(${from});`);
-      if (fallback) parts.push(`const { default: ${fallback} } = await import(${from});`);
-      if (names) parts.push(`const ${names.replace(/\s+as\s+/g, ': ')} = await import(${from});`);
-      return indent + parts.join(' ');
-    });
-}
-
 async function evaluate(code, language) {
   if (language === 'typescript') code = module.stripTypeScriptTypes(code);
   const name = `cell-${count}.js`;
   const done = await post('Runtime.evaluate', {
-    expression: `${withoutImports(code)}\n//# sourceURL=${name}`, replMode: true, awaitPromise: true,
+    expression: `${withImports(code)}\n//# sourceURL=${name}`, replMode: true, awaitPromise: true,
     objectGroup: 'cell', userGesture: true,
   });
   const kept = done.exceptionDetails?.exception ?? done.result;
@@ -140,11 +129,21 @@ for (const [stream, out] of [[process.stdout, 1], [process.stderr, 2]])
     done();
   };
 
-const here = pathToFileURL(path.join(process.cwd(), 'cell.js'));
-globalThis.require = module.createRequire(here);
-globalThis.display = (...values) => Promise.all(values.map((value) => show(value, 0)));
+// Imports of a cell are resolved from its working directory, as if it were a file there.
+const here = () => pathToFileURL(path.join(process.cwd(), 'cell.js')).href;
+module.registerHooks({
+  resolve: (name, context, next) =>
+    next(name, context.parentURL === import.meta.url ? { ...context, parentURL: here() } : context),
+});
+provide((name, options) => import(name, options));
+Object.defineProperty(globalThis, 'require', { get: () => module.createRequire(here()), configurable: true });
+globalThis.display = async (...values) => {
+  for (const value of values) await show(value, 0);
+};
 process.on('uncaughtException', (error) => fs.writeSync(2, util.inspect(error) + '\n'));
 process.on('unhandledRejection', (error) => fs.writeSync(2, util.inspect(error) + '\n'));
+
+Object.defineProperty(process, 'stdin', { value: fs.createReadStream('/dev/null'), configurable: true });
 
 let queue = Promise.resolve();
 receive(fd, (type, id, [code, language]) => {
