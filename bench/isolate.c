@@ -1,21 +1,19 @@
 /* Isolates beside what else can run a line of JavaScript apart from the rest of a program. */
 
-#include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/json.h"
-#include "base/vec.h"
-#include "bench.h"
-#include "isolate/worker.h"
+#include "isolate/nursery.h"
+#include "isolate/pool.h"
+#include "isolate_rows.h"
 
-enum { FRESH = 5000, COPIES = 1000, COMPUTE = 7, ALIVE = 1000, RATE_MS = 1000 };
+enum { FRESH = 5000, COPIES = 1000, COMPUTE = 10, ALIVE = 1000, RATE_MS = 1000 };
 
 static struct isolate_engine *engine;
 static struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
@@ -23,15 +21,6 @@ static struct worker *worker;
 static struct isolate *holder; /* of about 1 MB of objects */
 static struct isolate_checkpoint *checkpoint;
 static struct buf plain, packed;
-
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        struct err err = {0};                                                                      \
-        if ((call) < 0) {                                                                          \
-            (void)fprintf(stderr, "%s: %s\n", #call, err.msg);                                     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static void check(const struct isolate_result *result, const char *json)
 {
@@ -104,12 +93,12 @@ static void resume_from(void *ctx)
 static void fill_holder(void)
 {
     const struct isolate_call call = {
-        .code = STR("globalThis.rows = Array.from({length: 4500}, (_, i) => "
+        .code = STR("globalThis.rows = Array.from({length: 4340}, (_, i) => "
                     "({id: i, name: 'item number ' + i, tags: [i, i + 1]})); rows.length")};
     AUTO_RESULT struct isolate_result result = {0};
     MUST(isolate_new(engine, &limits, &holder, &err));
     MUST(isolate_run(holder, &call, NULL, &result, &err));
-    check(&result, "4500");
+    check(&result, "4340");
     MUST(isolate_checkpoint(holder, &checkpoint, &err));
     pause_to(&plain);
     pause_to(&packed);
@@ -137,27 +126,11 @@ static void compute_run(void *ctx)
     (void)isolate_free(isolate);
 }
 
-static void read_file(const char *path, struct buf *out)
-{
-    FILE *file = fopen(path, "re");
-    char *space = NULL;
-    if (file == NULL) {
-        (void)fprintf(stderr, "%s cannot be read: run from the source tree\n", path);
-        exit(1);
-    }
-    for (size_t got = 1; got > 0;) {
-        MUST(buf_reserve(out, 4096, &space, &err));
-        got = fread(space, 1, 4096, file);
-        buf_commit(out, got);
-    }
-    (void)fclose(file);
-}
-
 static void compute(struct bench *bench)
 {
     AUTO_BUF struct buf text = {0};
     AUTO_JSON struct json_t *cases = NULL;
-    read_file("bench/isolate_compute.json", &text);
+    isolate_read_file("bench/isolate_compute.json", &text);
     MUST(json_parse(buf_str(&text), &cases, &err));
     struct str name, code;
     struct json_t *value;
@@ -165,57 +138,92 @@ static void compute(struct bench *bench)
         struct compute job = {0};
         if (!json_to_str(value, &code))
             exit(1);
-        char row_name[64];
+        char row_name[64], peer[64];
         (void)snprintf(row_name, sizeof row_name, "isolate_%.*s", STR_ARG(name));
+        (void)snprintf(peer, sizeof peer, "quickjs_wasi_%.*s", STR_ARG(name));
         job.code = mem_dup_cstr(code.ptr);
         /* The suite keeps names until its end. */
-        const struct bench_case row = {
-            .name = mem_dup_cstr(row_name), .run = compute_run, .ctx = &job};
+        const struct bench_case row = {.name = mem_dup_cstr(row_name),
+                                       .peer = mem_dup_cstr(peer),
+                                       .run = compute_run,
+                                       .ctx = &job};
         bench_interleaved(bench, &row, 1, COMPUTE);
         free(job.code);
     }
 }
 
-/* --- Peers: rows that a Node process measures and prints --- */
+/* --- From the nursery and the pool --- */
 
-static void add_row(struct bench *bench, struct str line, const char *peer)
+static struct nursery *nursery;
+static struct isolate_pool *pool;
+
+static struct worker *make_worker(void)
 {
-    struct err err = {0};
-    AUTO_JSON struct json_t *row = NULL;
-    struct str name = {0};
-    if (json_parse(line, &row, &err) < 0 || !json_to_str(json_get(row, "name"), &name))
-        return;
-    const struct json_t *list = json_get(row, "samples");
-    size_t count = json_len(list);
-    AUTO_MEM double *samples = mem_alloc(MAX(count, (size_t)1) * sizeof *samples);
-    for (size_t i = 0; i < count; i++)
-        if (!json_to_f64(json_at(list, i), &samples[i]))
-            return;
-    if (count > 0)
-        bench_samples(bench, mem_dup_cstr(name.ptr), "us", samples, count, peer, NULL);
+    struct worker *made = NULL;
+    int got = 0;
+    MUST(nursery_ask(nursery, &err));
+    while (got == 0) {
+        struct pollfd poller = {.fd = nursery_fd(nursery), .events = POLLIN};
+        (void)poll(&poller, 1, -1);
+        MUST(got = nursery_next(nursery, &made, &err));
+    }
+    return made;
 }
 
-static void peers(struct bench *bench, const char *peer, const char *const args[])
+/* Asked for, forked, locked, warmed, used once, ended. */
+static void run_in_new_worker(void *ctx)
 {
-    int out[2];
-    if (pipe(out) < 0)
-        return;
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)dup2(out[1], STDOUT_FILENO);
-        (void)execvp(args[0], (char *const *)(uintptr_t)args);
-        _exit(127);
-    }
-    (void)close(out[1]);
-    AUTO_CLOSE int from = out[0];
-    AUTO_BUF struct buf text = {0};
-    struct err err = {0};
-    if (pid > 0 && buf_read_all(&text, from, &err) == 0) {
-        struct str rest = buf_str(&text), line;
-        while (str_split(&rest, '\n', &line))
-            add_row(bench, line, peer);
-    }
-    (void)waitpid(pid, NULL, 0);
+    struct worker *usual = worker;
+    worker = make_worker();
+    worker_fresh(ctx);
+    (void)worker_free(worker);
+    worker = usual;
+}
+
+static void run_pooled(void *ctx)
+{
+    struct worker *usual = worker;
+    MUST(isolate_pool_take(pool, STR("tenant"), 5000, &worker, &err));
+    worker_fresh(ctx);
+    isolate_pool_give(pool, worker);
+    worker = usual;
+}
+
+static void stay_on_one_cpu(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+static void from_nursery(struct bench *bench)
+{
+    const struct nursery_options options = {0};
+    const struct isolate_pool_options pooled = {.warm = 1, .workers_max = 4};
+    MUST(nursery_start(&options, &nursery, &err));
+    MUST(isolate_pool_new(&pooled, &pool, &err));
+    const struct bench_case wandering = {.name = "isolate_pooled_wandering",
+                                         .peer = "node_vm_fresh",
+                                         .run = run_pooled,
+                                         .ctx = &sum_code,
+                                         .note = "the same, its caller may change CPUs"};
+    const struct bench_case steady = {.name = "isolate_pooled",
+                                      .peer = "node_vm_fresh",
+                                      .run = run_pooled,
+                                      .ctx = &sum_code,
+                                      .note = "1+1 in a tenant's worker from the pool"};
+    bench_interleaved(bench, &wandering, 1, FRESH);
+    stay_on_one_cpu();
+    bench_interleaved(bench, &steady, 1, FRESH);
+    const struct bench_case made = {.name = "worker_made",
+                                    .peer = "node_e",
+                                    .run = run_in_new_worker,
+                                    .ctx = &sum_code,
+                                    .note = "a new worker from the nursery and its first run"};
+    bench_interleaved(bench, &made, 1, COPIES);
+    pool = isolate_pool_free(pool);
+    nursery = nursery_free(nursery);
 }
 
 /* --- Memory --- */
@@ -257,30 +265,29 @@ static void rate(struct bench *bench)
                  "fresh isolates, one core");
 }
 
-static void stay_on_one_cpu(void)
+static void copies(struct bench *bench)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(0, &set);
-    (void)sched_setaffinity(0, sizeof set, &set);
+    fill_holder();
+    const struct bench_case memory_rows[] = {
+        {.name = "isolate_fork", .run = fork_it, .note = "1 MB of objects"},
+        {.name = "isolate_checkpoint", .run = take_checkpoint, .note = "1 MB of objects"},
+        {.name = "isolate_rollback", .run = roll_back, .note = "1 MB of objects"},
+        {.name = "isolate_pause", .run = pause_to, .ctx = &plain, .note = "to memory"},
+        {.name = "isolate_resume", .run = resume_from, .ctx = &plain, .note = "from memory"},
+    };
+    bench_interleaved(bench, memory_rows, countof(memory_rows), COPIES);
+    const struct bench_case disk[] = {
+        {.name = "isolate_pack", .run = pause_to, .ctx = &packed, .note = "to bytes for a disk"},
+        {.name = "isolate_unpack", .run = resume_from, .ctx = &packed},
+    };
+    bench_interleaved(bench, disk, countof(disk), COPIES / 10);
+    bench_figure(bench, "isolate_image", "KB", (double)plain.len / 1024, NULL, "1 MB of objects");
+    bench_figure(bench, "isolate_image_packed", "KB", (double)packed.len / 1024, NULL, "zstd");
 }
 
-int main(int argc, char **argv)
+static void fresh(struct bench *bench)
 {
-    cpu_set_t all;
-    (void)sched_getaffinity(0, sizeof all, &all);
-    struct bench *bench = bench_begin("isolate");
-    static const char *const fresh_args[] = {"node", "bench/isolate_peers.mjs", "fresh", ".", NULL};
-    static const char *const node_args[] = {"node", "bench/isolate_peers.mjs", "compute", ".",
-                                            NULL};
-    static const char *const jitless_args[] = {
-        "node", "--jitless", "bench/isolate_peers.mjs", "compute", ".", "node_jitless", NULL};
-
-    stay_on_one_cpu();
-    const struct worker_options options = {.cpu = 0};
-    MUST(worker_start(&options, &worker, &err));
-    MUST(isolate_engine_new(NULL, &engine, &err));
-    const struct bench_case fresh[] = {
+    const struct bench_case rows[] = {
         {.name = "isolate_fresh",
          .peer = "node_vm_fresh",
          .run = worker_fresh,
@@ -295,31 +302,36 @@ int main(int argc, char **argv)
          .ctx = &log_code,
          .note = "a fresh one that logs an object"},
     };
-    (void)sched_setaffinity(0, sizeof all, &all);
-    peers(bench, NULL, fresh_args);
+    bench_interleaved(bench, rows, countof(rows), FRESH);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const ivm_flags[] = {"--no-node-snapshot", NULL}; /* isolated-vm needs it */
+    static const char *const jitless_flags[] = {"--jitless", "--no-warnings", NULL};
+    static const char *const fresh_args[] = {"fresh", NULL}, *const node_args[] = {"compute", NULL},
+                             *const wasi_args[] = {"compute-wasi", NULL},
+                             *const jitless_args[] = {"compute", "node_jitless", NULL};
+    cpu_set_t all;
+    (void)sched_getaffinity(0, sizeof all, &all);
+    struct bench *bench = bench_begin("isolate");
+    isolate_peers(bench, ivm_flags, fresh_args, NULL);
+    isolate_processes(bench);
+    from_nursery(bench);
+
     stay_on_one_cpu();
-    bench_interleaved(bench, fresh, countof(fresh), FRESH);
+    const struct worker_options options = {.cpu = 0};
+    MUST(worker_start(&options, &worker, &err));
+    MUST(isolate_engine_new(NULL, &engine, &err));
+    fresh(bench);
     rate(bench);
-    fill_holder();
-    const struct bench_case copies[] = {
-        {.name = "isolate_fork", .run = fork_it, .note = "1 MB of objects"},
-        {.name = "isolate_checkpoint", .run = take_checkpoint, .note = "1 MB of objects"},
-        {.name = "isolate_rollback", .run = roll_back, .note = "1 MB of objects"},
-        {.name = "isolate_pause", .run = pause_to, .ctx = &plain, .note = "to memory"},
-        {.name = "isolate_resume", .run = resume_from, .ctx = &plain, .note = "from memory"},
-    };
-    bench_interleaved(bench, copies, countof(copies), COPIES);
-    const struct bench_case disk[] = {
-        {.name = "isolate_pack", .run = pause_to, .ctx = &packed, .note = "to bytes for a disk"},
-        {.name = "isolate_unpack", .run = resume_from, .ctx = &packed},
-    };
-    bench_interleaved(bench, disk, countof(disk), COPIES / 10);
-    bench_figure(bench, "isolate_image", "KB", (double)plain.len / 1024, NULL, "1 MB of objects");
-    bench_figure(bench, "isolate_image_packed", "KB", (double)packed.len / 1024, NULL, "zstd");
+    copies(bench);
     memory(bench);
     compute(bench);
     (void)sched_setaffinity(0, sizeof all, &all);
-    peers(bench, NULL, node_args);
-    peers(bench, NULL, jitless_args);
+    isolate_peers(bench, NULL, wasi_args, NULL);
+    isolate_peers(bench, jitless_flags, jitless_args, NULL);
+    isolate_peers(bench, NULL, node_args, NULL);
+    isolate_strip(bench);
     return bench_end(bench, argc, argv);
 }

@@ -1,19 +1,24 @@
-// Peers of the isolate suite, each in a warm process: prints one JSON line per row,
-// {"name", "samples"} in microseconds.
+// Peers of the isolate suite, each in a warm process. Prints one JSON line per row: {"name",
+// "samples"} in microseconds or {"name", "value", "unit"}; {"skip", "why"} for a peer that is not
+// there, {"file"} for a source that all strippers are measured on.
 //
-//   node isolate_peers.mjs fresh ROOT     new contexts and engines
-//   node isolate_peers.mjs compute ROOT [name]   the compute cases, as rows name_CASE
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+//   node isolate_peers.mjs fresh              new contexts and engines
+//   node isolate_peers.mjs compute [NAME]     the compute cases, as rows NAME_CASE (node)
+//   node isolate_peers.mjs compute-wasi       the same in quickjs-wasi
+//   node isolate_peers.mjs strip              types out of TypeScript
+//
+// Run from the source tree; packages are those of tools/npm/bench.
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { pathToFileURL } from 'node:url';
 import vm from 'node:vm';
 
-const [what, root, prefix] = process.argv.slice(2);
-const cases = JSON.parse(readFileSync(join(root, 'bench/isolate_compute.json'), 'utf8'));
-const wasi = join(root, 'build/npm/build/node_modules/quickjs-wasi');
+const [what, prefix = 'node'] = process.argv.slice(2);
+const modules = resolve('build/npm/bench/node_modules');
+const require = createRequire(join(modules, 'x.js'));
+const say = (row) => console.log(JSON.stringify(row));
 
-const row = (name, samples) => console.log(JSON.stringify({ name, samples }));
 const measure = async (name, count, run) => {
     const samples = [];
     for (let i = 0; i < count + count / 10; i++) {
@@ -21,32 +26,87 @@ const measure = async (name, count, run) => {
         await run();
         if (i >= count / 10) samples.push((performance.now() - start) * 1000);
     }
-    row(name, samples);
+    say({ name, samples });
 };
-const engine = async () => {
-    const { QuickJS } = await import(pathToFileURL(join(wasi, 'dist/index.js')));
-    const wasm = await WebAssembly.compile(readFileSync(join(wasi, 'quickjs.wasm')));
-    return { QuickJS, wasm };
+const expect2 = (value) => { if (value !== 2) throw new Error(`1+1 gave ${value}`); };
+const attempt = async (name, run) => {
+    try { await run(); } catch (error) { say({ skip: name, why: String(error.message).split('\n')[0] }); }
+};
+const wasi = async () => {
+    const { QuickJS } = await import(join(modules, 'quickjs-wasi/dist/index.js'));
+    return { QuickJS, wasm: await WebAssembly.compile(readFileSync(join(modules, 'quickjs-wasi/quickjs.wasm'))) };
 };
 
-if (what === 'fresh') {
-    await measure('node_vm_fresh', 1000, () => {
-        if (vm.runInContext('1+1', vm.createContext({})) !== 2) throw new Error('wrong');
-    });
-    const { QuickJS, wasm } = await engine();
-    await measure('quickjs_wasi_fresh', 300, async () => {
-        const isolate = await QuickJS.create({ wasm });
-        if (isolate.evalCode('1+1').toNumber() !== 2) throw new Error('wrong');
-        isolate.dispose();
-    });
-} else {
-    for (const [name, code] of Object.entries(cases))
-        await measure(`${prefix ?? 'node'}_${name}`, 7, () => vm.runInNewContext(code));
-    if (prefix === undefined) {
-        const { QuickJS, wasm } = await engine();
-        for (const [name, code] of Object.entries(cases)) {
+async function fresh() {
+    await measure('node_vm_fresh', 1000, () => expect2(vm.runInContext('1+1', vm.createContext({}))));
+    await attempt('quickjs_wasi_fresh', async () => {
+        const { QuickJS, wasm } = await wasi();
+        await measure('quickjs_wasi_fresh', 1000, async () => {
             const isolate = await QuickJS.create({ wasm });
-            await measure(`quickjs_wasi_${name}`, 5, () => isolate.evalCode(code).dispose());
-        }
+            expect2(isolate.evalCode('1+1').toNumber());
+            isolate.dispose();
+        });
+    });
+    await attempt('quickjs_emscripten_fresh', async () => {
+        const { getQuickJS } = require('quickjs-emscripten');
+        const engine = await getQuickJS();
+        await measure('quickjs_emscripten_fresh', 1000, () => {
+            const context = engine.newContext();
+            const value = context.unwrapResult(context.evalCode('1+1'));
+            expect2(context.getNumber(value));
+            value.dispose();
+            context.dispose();
+        });
+    });
+    await attempt('isolated_vm_fresh', async () => {
+        const ivm = require('isolated-vm');
+        await measure('isolated_vm_fresh', 1000, () => {
+            const isolate = new ivm.Isolate({ memoryLimit: 16 });
+            expect2(isolate.createContextSync().evalSync('1+1'));
+            isolate.dispose();
+        });
+    });
+}
+
+const cases = Object.entries(JSON.parse(readFileSync('bench/isolate_compute.json', 'utf8')));
+
+async function compute() {
+    for (const [name, code] of cases) await measure(`${prefix}_${name}`, 10, () => vm.runInNewContext(code));
+}
+
+async function computeWasi() {
+    const { QuickJS, wasm } = await wasi();
+    for (const [name, code] of cases) {
+        const isolate = await QuickJS.create({ wasm });
+        await measure(`quickjs_wasi_${name}`, 10, () => isolate.evalCode(code).dispose());
     }
 }
+
+// The same files for all: those that ts-blank-space accepts (none with an enum or a namespace).
+async function strip() {
+    const ROUNDS = 3;
+    const { default: blank } = await import(join(modules, 'ts-blank-space/out/index.js'));
+    const esbuild = require('esbuild');
+    const files = ['rxjs/src', 'effect/src']
+        .flatMap((dir) => readdirSync(join(modules, dir), { recursive: true }).map((name) => join(modules, dir, name)))
+        .filter((name) => name.endsWith('.ts') && statSync(name).size <= 512 << 10)
+        .filter((name) => { let ok = true; blank(readFileSync(name, 'utf8'), () => (ok = false)); return ok; });
+    for (const file of files) say({ file });
+    const texts = files.map((name) => readFileSync(name, 'utf8'));
+    const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    const speed = async (name, transform) => {
+        for (const text of texts) await transform(text);
+        const start = performance.now();
+        for (let i = 0; i < ROUNDS; i++) for (const text of texts) await transform(text);
+        say({ name, unit: 'MB/s', value: (bytes * ROUNDS) / (performance.now() - start) / 1000 });
+    };
+    await speed('strip_ts_blank_space', (text) => blank(text));
+    await speed('strip_esbuild', (text) => esbuild.transform(text, { loader: 'ts' }));
+    const small = readFileSync('bench/isolate_small.ts', 'utf8');
+    await measure('strip_small_ts_blank_space', 1000, () => blank(small));
+    await measure('strip_small_esbuild', 1000, () => esbuild.transform(small, { loader: 'ts' }));
+    esbuild.stop?.();
+}
+
+await { fresh, compute, 'compute-wasi': computeWasi, strip }[what]();
+process.exit(0);

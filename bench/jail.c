@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "bench.h"
 #include "jail/jail.h"
+#include "layers_rows.h"
 
 enum { SAMPLES = 300, POOL = 16, BURST = 100, BURSTS = 5, RATE_MS = 2000, WORKERS = 2 };
 
@@ -127,7 +128,7 @@ static void rate_worker(int out)
     struct warden_link *own = NULL;
     int64_t count = 0;
     check(warden_start(&own, &err), &err);
-    check(warden_pool(own, &(struct jail_plan){0}, POOL, &err), &err);
+    check(warden_pool(own, &(struct jail_plan){0}, POOL, 0, &err), &err);
     for (int64_t until = clock_now_ms() + RATE_MS; clock_now_ms() < until; count++)
         run_jail(&own);
     (void)warden_free(own);
@@ -202,7 +203,7 @@ static void start_wardens(void)
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     check(warden_start(&pooled, &err), &err);
     check(warden_start(&cold, &err), &err);
-    check(warden_pool(pooled, &(struct jail_plan){0}, POOL, &err), &err);
+    check(warden_pool(pooled, &(struct jail_plan){0}, POOL, 0, &err), &err);
     living = make(cold);
     (void)usleep(200000); /* the pool fills */
 }
@@ -243,5 +244,6 @@ int main(int argc, char **argv)
     (void)warden_free(pooled);
     bench_figure(bench, "jail_rate", "1/s", measure_rate(), NULL,
                  "create, true, destroy; 2 workers");
+    layers_rows_in_store(bench, layers_rows_measure);
     return bench_end(bench, argc, argv);
 }

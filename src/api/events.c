@@ -46,14 +46,15 @@ static void beat(void *ctx)
 static void on_drain(void *ctx)
 {
     struct events *events = ctx;
-    if (events->calls->on_drain != NULL && !events->is_ended)
+    if (events->calls != NULL && events->calls->on_drain != NULL && !events->is_ended)
         events->calls->on_drain(events->ctx);
 }
 
 static void on_closed(void *ctx)
 {
     struct events *events = ctx;
-    events->calls->on_closed(events->ctx);
+    if (events->calls != NULL)
+        events->calls->on_closed(events->ctx);
     events->heartbeat = timer_free(events->heartbeat);
     free(events);
 }
@@ -121,4 +122,11 @@ void events_end(struct events *events)
 {
     events->is_ended = true;
     flow_finish(events->flow);
+}
+
+void events_forget(struct events *events)
+{
+    events->calls = NULL;
+    if (!events->is_ended)
+        flow_break(events->flow);
 }

@@ -35,3 +35,5 @@ void events_put(struct events *events, const char *type, struct str id, struct s
 bool events_is_full(const struct events *events);
 /* No more will come. */
 void events_end(struct events *events);
+/* The writer goes away: no call reaches it any more. After events_end, or the client is cut off. */
+void events_forget(struct events *events);

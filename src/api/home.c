@@ -236,3 +236,19 @@ bool home_check_token(const struct home *home, struct str token)
     hash_sha256(token, hash);
     return hash_equal(hash, home->token_hash, sizeof hash);
 }
+
+int home_signing_key(const struct home *home, unsigned char ret_key[HASH_SIZE], struct err *err)
+{
+    unsigned char key[HASH_SIZE];
+    AUTO_CLOSE int fd = SYS(openat(home->dir_fd, "signing_key", O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (fd >= 0 && SYS(read(fd, key, sizeof key)) == (ssize_t)sizeof key) {
+        memcpy(ret_key, key, sizeof key);
+        return 0;
+    }
+    id_random(key, sizeof key);
+    if (fd_replace_file(home->dir_fd, "signing_key", str_n((const char *)key, sizeof key), 0600,
+                        err) < 0)
+        return err_wrap(err, "data directory '%s'", home->path);
+    memcpy(ret_key, key, sizeof key);
+    return 0;
+}

@@ -27,5 +27,10 @@ int home_open(const char *path, const char *token_file, bool needs_token, struct
 /* Removes `run/pid` and lets go of the lock. */
 void home_close(struct home *home);
 
+/* The key under which URLs are signed: `signing_key` in the directory, made when it is not there.
+ */
+int home_signing_key(const struct home *home, unsigned char ret_key[HASH_SIZE],
+                     struct err *err) MUST_USE;
+
 /* In time that does not tell how much of it was right. */
 bool home_check_token(const struct home *home, struct str token);

@@ -138,6 +138,7 @@ static void on_upgraded(void *cls, struct MHD_Connection *connection, UNUSED voi
     struct conn *conn = conn_of(connection);
     conn->strict.state = STRICT_PASS;
     request->upgrade_handle = handle;
+    request->was_upgraded = true;
     request->on_upgrade(request->upgrade_ctx, request, sock, str_n(extra, extra_len));
 }
 
@@ -319,7 +320,9 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
     struct conn *conn = conn_of(connection);
     if (conn == NULL)
         return;
-    (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
+    /* The end of an upgraded connection is told with the library's lock held. */
+    if (conn->request == NULL || !conn->request->was_upgraded)
+        (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     if (conn->request != NULL && conn->request->must_close && !conn->is_cut)
         linger_add(&conn->http->lingers, conn->fd);
     conn_end_request(conn);

@@ -2,7 +2,11 @@
 
 #include "api/http.h"
 #include "api/metrics.h"
+#include "api/openapi.h"
+#include "api/request.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "engine/engine.h"
 
 static void reply_pairs(struct request *request, const char *const pairs[][2], size_t count)
 {
@@ -24,10 +28,18 @@ static void healthz(struct request *request, void *ctx)
 }
 
 /* While the server stops this is answered with 503 before it comes here. */
-static void readyz(struct request *request, UNUSED void *ctx)
+static void readyz(struct request *request, void *ctx)
 {
+    const struct meta *meta = ctx;
+    struct err err;
+    AUTO_BUF struct buf why = {0};
     const char *const pairs[][2] = {{"status", "ready"}};
-    reply_pairs(request, pairs, countof(pairs));
+    if (engine_is_ready(meta->engine, &why)) {
+        reply_pairs(request, pairs, countof(pairs));
+        return;
+    }
+    (void)err_set(&err, ERR_UNAVAILABLE, "not ready: %.200s", buf_cstr(&why));
+    reply_error(request, &err);
 }
 
 static void version(struct request *request, UNUSED void *ctx)
@@ -53,6 +65,14 @@ static void metrics(struct request *request, void *ctx)
     reply_body(request, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
+static void openapi(struct request *request, void *ctx)
+{
+    const struct meta *meta = ctx;
+    struct buf body = {0};
+    openapi_put(meta->routes, &body);
+    reply_json(request, 200, &body);
+}
+
 const struct route meta_routes[] = {
     {"GET", "/healthz", healthz, "Is the server alive?", SCOPE_OPEN, "server",
      .response = "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":{"
@@ -68,5 +88,7 @@ const struct route meta_routes[] = {
      .example = ""},
     {"GET", "/metrics", metrics, "Figures in Prometheus' text form", SCOPE_READ, "server",
      .gives = FORM_TEXT, .example = ""},
+    {"GET", "/openapi.json", openapi, "This API as an OpenAPI 3.1 document", SCOPE_READ, "server",
+     .response = "{\"type\":\"object\"}", .example = ""},
     {0},
 };

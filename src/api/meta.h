@@ -1,9 +1,11 @@
 #pragma once
 
-/* The doors that speak of the server itself: liveness, readiness, version, figures. */
+/* The doors that speak of the server itself: liveness, readiness, version, figures,
+ * and its own description. */
 
 #include "api/route.h"
 
+struct engine;
 struct http;
 struct metrics;
 
@@ -11,6 +13,8 @@ struct metrics;
 struct meta {
     const struct http *http;
     const struct metrics *metrics;
+    const struct route *routes;
+    const struct engine *engine;
     bool is_draining;
 };
 

@@ -326,6 +326,8 @@ void request_done(struct request *request)
     request->flow = flow_free(request->flow);
     if (request->sink != NULL && request->stage != STAGE_WHOLE)
         request->sink->on_abort(request->sink_ctx);
+    if (request->on_upgrade != NULL && !request->was_upgraded)
+        request->on_upgrade(request->upgrade_ctx, request, -1, (struct str){0});
     request->json = json_free(request->json);
     buf_done(&request->body);
     buf_done(&request->reply);

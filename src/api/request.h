@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/id.h"
+#include "engine/caller.h"
 
 struct err;
 struct flow;
@@ -35,6 +36,8 @@ struct caller {
     char token_id[ID_SIZE];
     char tenant[TENANT_MAX + 1];
     uint32_t scopes; /* SCOPE_BIT(...) */
+    struct engine_quota quota;
+    int64_t rate_per_minute; /* 0: no limit */
 };
 
 /* Takes a body as it comes. */
@@ -87,6 +90,7 @@ struct request {
     struct flow *flow; /* instead of `reply` */
     void (*on_upgrade)(void *ctx, struct request *request, int fd, struct str extra);
     void *upgrade_ctx, *upgrade_handle;
+    bool was_upgraded;
     void (*on_stop)(void *ctx); /* of an upgraded connection: the server stops */
     struct request_header reply_headers[REPLY_HEADERS_MAX];
     size_t reply_header_count;
@@ -158,7 +162,8 @@ void reply_error_at(struct request *request, const struct err *err, struct str p
 /* Before the reply. The value is copied. */
 void reply_header(struct request *request, const char *name, struct str value);
 /* 101: the connection belongs to `on_open` from then on, until http_upgrade_done. `extra` is what
- * came behind the head. Headers that the other protocol needs are set before. */
+ * came behind the head. Where the client has gone before, `fd` is -1 and nothing is left to be done
+ * with it. Headers that the other protocol needs are set before. */
 void reply_upgrade(struct request *request, const char *protocol,
                    void (*on_open)(void *ctx, struct request *request, int fd, struct str extra),
                    void *ctx);

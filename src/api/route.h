@@ -49,6 +49,9 @@ enum route_form {
     FORM_PROXY,  /* whatever the other side says */
 };
 
+/* JSON as C source: JSON({"type": "object"}) is its text. */
+#define JSON(...) #__VA_ARGS__
+
 /* For `errors`: what else may come back, beside what every route may say. */
 #define E(name) (1U << ERR_##name)
 

@@ -6,22 +6,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api.h"
+#include "api/door.h"
 #include "api/guard.h"
 #include "api/home.h"
 #include "api/http.h"
 #include "api/meta.h"
 #include "api/metrics.h"
+#include "api/openapi.h"
+#include "api/rate.h"
+#include "api/sign.h"
+#include "api/tls.h"
+#include "api/v1.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "io/listen.h"
 
-enum { BACKLOG = 1024, FILES_WANTED = 65536 };
+enum { BACKLOG = 1024, FILES_WANTED = 65536, ENGINE_STOP_MS = 10000 };
 
 struct server {
-    struct meta meta; /* first: what handlers get */
+    struct api api; /* first: what handlers get */
     struct loop *loop;
     struct home home;
     struct addr addr;
@@ -30,6 +38,18 @@ struct server {
     struct metrics *metrics;
     struct route *routes;
     struct guard guard;
+    struct rates rates;
+    bool is_stopping_engine;
+    struct tls *tls;
+    struct door *doors[3];
+    size_t door_count;
+    struct listener {
+        int fd; /* -1 once somebody has taken it */
+        enum door_kind kind;
+    } listeners[3];
+    size_t listener_count;
+    struct addr tls_addr, socket;
+    bool has_second_socket;
     struct signal_watch *stops[3];
     struct timer *deadline;
     int64_t drain_ms;
@@ -61,7 +81,7 @@ static void add_host(struct server *server, const char *host, int port)
         (void)snprintf(text, sizeof text, "%s:%d", host, port);
         *vec_push(&server->hosts) = mem_dup_cstr(text);
     }
-    if (port == 0 || port == 80)
+    if (port == 0 || port == 80 || port == 443)
         *vec_push(&server->hosts) = mem_dup_cstr(host);
 }
 
@@ -69,18 +89,25 @@ static void add_host(struct server *server, const char *host, int port)
  * good without one, for a proxy in front. */
 static void collect_names(struct server *server, const char *const *names)
 {
-    int port = addr_port(&server->addr);
-    char text[ADDR_TEXT_SIZE];
-    addr_format(&server->addr, text);
-    add_host(server, "127.0.0.1", port);
-    add_host(server, "localhost", port);
-    add_host(server, "[::1]", port);
-    if (!addr_is_unix(&server->addr))
-        *vec_push(&server->hosts) = mem_dup_cstr(text);
-    for (; names != NULL && *names != NULL; names++) {
-        add_host(server, *names, port);
-        *vec_push(&server->hosts) = mem_dup_cstr(*names);
+    const struct addr *addrs[] = {&server->addr, &server->tls_addr};
+    for (size_t i = 0; i < countof(addrs); i++) {
+        char text[ADDR_TEXT_SIZE];
+        if (addrs[i]->len == 0)
+            continue;
+        int port = addr_port(addrs[i]);
+        addr_format(addrs[i], text);
+        add_host(server, "127.0.0.1", port);
+        add_host(server, "localhost", port);
+        add_host(server, "[::1]", port);
+        if (!addr_is_unix(addrs[i]))
+            *vec_push(&server->hosts) = mem_dup_cstr(text);
+        for (const char *const *name = names; name != NULL && *name != NULL; name++)
+            add_host(server, *name, port);
     }
+    if (server->has_second_socket)
+        add_host(server, "localhost", 0);
+    for (; names != NULL && *names != NULL; names++)
+        *vec_push(&server->hosts) = mem_dup_cstr(*names);
     VEC_EACH (host, &server->hosts) {
         char origin[320];
         (void)snprintf(origin, sizeof origin, "http://%s", *host);
@@ -92,26 +119,65 @@ static void collect_names(struct server *server, const char *const *names)
     *vec_push(&server->origins) = NULL;
 }
 
+/* The first token lies in its file, for whoever may read that; the others are the engine's. */
 static bool check_token(void *ctx, struct str token, struct caller *ret_caller)
 {
     struct server *server = ctx;
-    if (!home_check_token(&server->home, token))
+    struct token_info info;
+    if (home_check_token(&server->home, token)) {
+        *ret_caller = (struct caller){.token_id = "first", .tenant = "default", .scopes = ~0U};
+        return true;
+    }
+    if (!engine_token_find(server->api.engine, token, &info))
         return false;
-    *ret_caller = (struct caller){.token_id = "first", .tenant = "default", .scopes = ~0U};
+    *ret_caller = (struct caller){.scopes = v1_scopes_of_token(info.scopes),
+                                  .quota = info.quota,
+                                  .rate_per_minute = info.rate_per_minute};
+    (void)snprintf(ret_caller->token_id, sizeof ret_caller->token_id, "%.*s", STR_ARG(info.id));
+    (void)snprintf(ret_caller->tenant, sizeof ret_caller->tenant, "%.*s", STR_ARG(info.tenant));
     return true;
 }
 
-static void stop(void *ctx)
+static bool check_signature(void *ctx, struct request *request, struct caller *ret_caller)
 {
     struct server *server = ctx;
+    return sign_check(&server->api, request, ret_caller);
+}
+
+static int64_t check_rate(void *ctx, const struct caller *caller)
+{
+    struct server *server = ctx;
+    return rate_take(&server->rates, str_of(caller->token_id), caller->rate_per_minute,
+                     clock_now_ms());
+}
+
+static void on_engine_stopped(void *ctx, const struct err *why)
+{
+    struct server *server = ctx;
+    if (why != NULL)
+        log_warn("engine.stop", LOG_STR("why", why->msg));
     loop_stop(server->loop);
+}
+
+/* No request runs any more: what sandboxes hold is put aside, and the store is closed in order. */
+static void stop_engine(void *ctx)
+{
+    struct server *server = ctx;
+    if (server->is_stopping_engine)
+        return;
+    server->is_stopping_engine = true;
+    timer_set(server->deadline, ENGINE_STOP_MS, 0);
+    engine_stop(server->api.engine, on_engine_stopped, server);
 }
 
 static void on_deadline(void *ctx)
 {
     struct server *server = ctx;
     log_warn("server.drain_cut", LOG_INT("running", http_counts(server->http).running));
-    loop_stop(server->loop);
+    if (server->is_stopping_engine)
+        loop_stop(server->loop);
+    else
+        stop_engine(server);
 }
 
 /* Before the socket is closed: once nobody answers behind it, the file may be another server's. */
@@ -119,23 +185,32 @@ static void remove_socket(struct server *server)
 {
     if (server->has_socket)
         (void)unlink(server->addr.sa.un.sun_path);
-    server->has_socket = false;
+    if (server->has_second_socket)
+        (void)unlink(server->socket.sa.un.sun_path);
+    server->has_socket = server->has_second_socket = false;
+}
+
+static void close_doors(struct server *server)
+{
+    while (server->door_count > 0)
+        (void)door_free(server->doors[--server->door_count]);
 }
 
 static void on_signal(void *ctx, int signo)
 {
     struct server *server = ctx;
-    if (server->meta.is_draining) {
+    if (server->api.meta.is_draining) {
         server->exit_code = 1;
         loop_stop(server->loop);
         return;
     }
     log_info("server.stopping", LOG_INT("signal", signo),
              LOG_INT("running", http_counts(server->http).running));
-    server->meta.is_draining = true;
+    server->api.meta.is_draining = true;
     timer_set(server->deadline, server->drain_ms, 0);
     remove_socket(server);
-    http_drain(server->http, stop, server);
+    close_doors(server);
+    http_drain(server->http, stop_engine, server);
 }
 
 /* A closed terminal ends the server as SIGTERM does, unless nohup asked for the contrary. */
@@ -154,23 +229,77 @@ static int watch_signals(struct server *server, struct err *err)
     return 0;
 }
 
-static int start_http(struct server *server, const struct server_options *options, struct err *err)
+/* Sockets first: names need their ports, and the HTTP server needs the names. */
+static int listen_at(struct server *server, struct addr *addr, enum door_kind kind, struct err *err)
 {
-    AUTO_CLOSE int fd = listen_open(&server->addr, BACKLOG, err);
-    if (fd < 0)
+    struct listener *listener = &server->listeners[server->listener_count];
+    listener->fd = listen_open(addr, BACKLOG, err);
+    listener->kind = kind;
+    if (listener->fd < 0)
+        return -1;
+    server->listener_count++;
+    return 0;
+}
+
+static int listen_everywhere(struct server *server, const struct server_options *options,
+                             struct err *err)
+{
+    char text[ADDR_TEXT_SIZE + 8];
+    bool second_port = server->tls != NULL && options->tls_listen != NULL;
+    if (listen_at(server, &server->addr,
+                  server->tls != NULL && !second_port ? DOOR_EITHER : DOOR_PLAIN, err) < 0)
         return -1;
     server->has_socket = addr_is_unix(&server->addr);
-    collect_names(server, options->names);
-    static const struct route *const tables[] = {meta_routes, NULL};
-    if (routes_new(tables, &server->routes, err) < 0)
+    if (second_port && (addr_parse(str_of(options->tls_listen), &server->tls_addr, err) < 0 ||
+                        listen_at(server, &server->tls_addr, DOOR_TLS, err) < 0))
         return -1;
-    server->metrics = metrics_new(server->routes);
-    struct http_options http = {
+    if (options->unix_socket == NULL)
+        return 0;
+    (void)snprintf(text, sizeof text, "unix:%s", options->unix_socket);
+    if (addr_parse(str_of(text), &server->socket, err) < 0 ||
+        listen_at(server, &server->socket, DOOR_PLAIN, err) < 0)
+        return -1;
+    server->has_second_socket = true;
+    return 0;
+}
+
+/* The first plain address is the HTTP library's own; the others come through doors. */
+static int open_doors(struct server *server, struct err *err)
+{
+    for (size_t i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        if (listener->fd < 0)
+            continue;
+        if (door_open(server->loop, server->http, listener->fd, listener->kind, server->tls,
+                      &server->doors[server->door_count], err) < 0)
+            return -1;
+        listener->fd = -1;
+        server->door_count++;
+    }
+    return 0;
+}
+
+static int open_tls(struct server *server, const struct server_options *options, struct err *err)
+{
+    if (options->tls_cert == NULL && options->tls_key == NULL)
+        return 0;
+    if (options->tls_cert == NULL || options->tls_key == NULL)
+        return err_set(err, ERR_INVALID, "TLS needs both server.tls_cert and server.tls_key");
+    return tls_open(options->tls_cert, options->tls_key, &server->tls, err);
+}
+
+static struct http_options http_options_of(struct server *server,
+                                           const struct server_options *options)
+{
+    return (struct http_options){
         .rules = {.routes = server->routes,
                   .ctx = server,
                   .hosts = (const char *const *)server->hosts.ptr,
                   .origins = (const char *const *)server->origins.ptr,
+                  .cors_origins = options->cors_origins,
                   .check_token = check_token,
+                  .check_signature = check_signature,
+                  .check_rate = check_rate,
                   .guard = &server->guard},
         .metrics = server->metrics,
         .connections_max = options->connections_max,
@@ -179,12 +308,26 @@ static int start_http(struct server *server, const struct server_options *option
         .body_idle_ms = options->body_idle_ms,
         .keep_alive_ms = options->keep_alive_ms,
     };
-    if (http_open(server->loop, fd, &http, &server->http, err) < 0)
+}
+
+static int start_http(struct server *server, const struct server_options *options, struct err *err)
+{
+    if (routes_new(api_tables, &server->routes, err) < 0)
         return -1;
-    (void)fd_take(&fd);
-    server->meta.http = server->http;
-    server->meta.metrics = server->metrics;
-    return 0;
+    server->metrics = metrics_new(server->routes);
+    collect_names(server, options->names);
+    struct http_options http = http_options_of(server, options);
+    struct listener *first = &server->listeners[0];
+    bool is_plain = first->kind == DOOR_PLAIN;
+    if (http_open(server->loop, is_plain ? first->fd : -1, &http, &server->http, err) < 0)
+        return -1;
+    if (is_plain)
+        first->fd = -1;
+    server->api.meta.http = server->http;
+    server->api.meta.metrics = server->metrics;
+    server->api.meta.routes = server->routes;
+    server->api.meta.engine = server->api.engine;
+    return open_doors(server, err);
 }
 
 static int start(struct server *server, const struct server_options *options, struct err *err)
@@ -195,6 +338,15 @@ static int start(struct server *server, const struct server_options *options, st
     if (home_open(options->data_dir, options->token_file, is_public, &server->home, err) < 0)
         return is_public ? err_wrap(err, "listen on %s", options->listen) : -1;
     if (loop_open(&server->loop, err) < 0)
+        return -1;
+    server->api.loop = server->loop;
+    if (home_signing_key(&server->home, server->api.signing_key, err) < 0)
+        return -1;
+    /* The address first: one that is taken must not make the store move. */
+    if (open_tls(server, options, err) < 0 || listen_everywhere(server, options, err) < 0)
+        return -1;
+    const struct engine_options engine = {options->config, options->data_dir};
+    if (engine_open(server->loop, &engine, &server->api.engine, err) < 0)
         return -1;
     server->drain_ms = options->drain_ms;
     server->deadline = timer_new(server->loop, on_deadline, server);
@@ -210,8 +362,10 @@ static void tell_ready(struct server *server, const struct server_options *optio
     addr_format(&server->addr, addr);
     log_info("server.ready", LOG_STR("listen", addr), LOG_STR("data_dir", options->data_dir));
     bool is_unix = addr_is_unix(&server->addr);
-    buf_printf(&text, "sandglass " SG_VERSION " is ready at %s%s\nToken: %s\n",
-               is_unix ? "" : "http://", addr, server->home.token_file);
+    bool is_tls = server->listeners[0].kind == DOOR_EITHER;
+    const char *scheme = is_unix ? "" : (is_tls ? "https://" : "http://");
+    buf_printf(&text, "sandglass " SG_VERSION " is ready at %s%s\nToken: %s\n", scheme, addr,
+               server->home.token_file);
     struct addr near = addr_nearest(&server->addr);
     addr_format(&near, addr);
     if (is_unix)
@@ -226,10 +380,16 @@ static void tell_ready(struct server *server, const struct server_options *optio
 static void finish(struct server *server)
 {
     remove_socket(server);
+    close_doors(server);
+    for (size_t i = 0; i < server->listener_count; i++)
+        fd_close(&server->listeners[i].fd);
     /* A handler that still holds a request would reply to nobody: the process ends anyway. */
     if (server->http != NULL && http_counts(server->http).running == 0)
         server->http = http_free(server->http);
+    /* Readers of the engine end with their requests, so it goes last. */
+    server->api.engine = engine_free(server->api.engine);
     if (server->http == NULL) {
+        server->tls = tls_free(server->tls);
         server->metrics = metrics_free(server->metrics);
         server->routes = routes_free(server->routes);
         server->loop = loop_free(server->loop);
@@ -240,6 +400,7 @@ static void finish(struct server *server)
         vec_done(&server->hosts);
         vec_done(&server->origins);
     }
+    rates_done(&server->rates);
     home_close(&server->home);
 }
 

@@ -18,6 +18,11 @@ int64_t clock_now_ms(void)
     return clock_now_ns() / 1000000;
 }
 
+int64_t clock_boot_ms(void)
+{
+    return read_ns(CLOCK_BOOTTIME) / 1000000;
+}
+
 int64_t clock_date_ms(void)
 {
     return read_ns(CLOCK_REALTIME) / 1000000;

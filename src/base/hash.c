@@ -25,6 +25,12 @@ void hash_sha256(struct str bytes, unsigned char out[HASH_SIZE])
     assert(done == 1);
 }
 
+void hash_sha1(struct str bytes, unsigned char out[HASH_SHA1_SIZE])
+{
+    int done = EVP_Digest(bytes.len == 0 ? "" : bytes.ptr, bytes.len, out, NULL, EVP_sha1(), NULL);
+    assert(done == 1);
+}
+
 void hash_sha256_hex(struct str bytes, char out[HASH_HEX_SIZE])
 {
     unsigned char digest[HASH_SIZE];

@@ -12,6 +12,9 @@ enum { HASH_SIZE = 32, HASH_HEX_SIZE = 65 };
 void hash_sha256(struct str bytes, unsigned char out[HASH_SIZE]);
 /* Lower-case hex with a NUL behind it. */
 void hash_sha256_hex(struct str bytes, char out[HASH_HEX_SIZE]);
+/* SHA-1, for the greeting of WebSocket alone: it proves nothing to anybody. */
+enum { HASH_SHA1_SIZE = 20 };
+void hash_sha1(struct str bytes, unsigned char out[HASH_SHA1_SIZE]);
 /* Of everything that can still be read from `fd`. */
 int hash_sha256_fd(int fd, char out[HASH_HEX_SIZE], struct err *err) MUST_USE;
 /* Equal in time that depends on the length alone. */

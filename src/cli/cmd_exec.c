@@ -10,6 +10,11 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/exec.h"
+#include "cli/policy_arg.h"
+#include "cli/secret_arg.h"
+#include "egress/authority.h"
+#include "egress/opened.h"
+#include "egress/settings.h"
 #include "engine/config.h"
 
 static bool is_none(const char *text)
@@ -72,11 +77,51 @@ static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
     return err_set(err, ERR_INVALID, "exec: --timeout '%s' is not a time like 30s or 500ms", text);
 }
 
-/* What the configuration says holds where no option does. */
-static int read_config(const struct cli_call *call, struct jail_limits *limits, struct err *err)
+/* Each line of the text becomes a string. */
+static void cut_lines(struct buf *text)
 {
+    for (size_t i = 0; i < text->len; i++)
+        if (text->ptr[i] == '\n')
+            text->ptr[i] = '\0';
+}
+
+static void put_placeholders(const struct secrets *secrets, struct buf *out)
+{
+    for (size_t i = 0; i < secrets_count(secrets); i++) {
+        const struct secret_entry *entry = secrets_at(secrets, i);
+        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
+    }
+}
+
+static int read_network(const struct cli_call *call, const struct config *config,
+                        struct exec_request *request, struct err *err)
+{
+    if (secrets_from_args(call, config, &request->secrets, err) < 0 ||
+        policy_from_options(call, config, &request->policy, &request->settings, err) < 0 ||
+        secrets_check_policy(request->secrets, request->policy, err) < 0)
+        return err_wrap(err, "exec");
+    if (request->policy == NULL)
+        return 0;
+    policy_put_servers(config, &request->dns_servers);
+    buf_put(&request->ca_file, config->egress.ca_file);
+    if (opened_any(request->policy, request->secrets))
+        request->authority = opened_authority(request->policy, request->secrets);
+    const char *roots = request->authority != NULL            ? SETTINGS_OWN_CA_FILE
+                        : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
+                                                              : NULL;
+    settings_put(SETTINGS_PROXY_PORT, roots, &request->settings);
+    put_placeholders(request->secrets, &request->settings);
+    cut_lines(&request->settings);
+    return 0;
+}
+
+/* What the configuration says holds where no option does. */
+static int read_config(const struct cli_call *call, struct exec_request *request, struct err *err)
+{
+    struct jail_limits *limits = &request->plan.limits;
     AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0)
+    if (config_load(cli_value(call, "config"), &config, err) < 0 ||
+        read_network(call, config, request, err) < 0)
         return -1;
     limits->memory_bytes = config->jail.memory_mb << 20;
     limits->pids = config->jail.pids;
@@ -91,7 +136,7 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
     const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
     const char *timeout = cli_value(call, "timeout");
     double cores = 0;
-    if (read_config(call, limits, err) < 0)
+    if (read_config(call, request, err) < 0)
         return -1;
     if (memory != NULL && is_none(memory))
         limits->memory_bytes = JAIL_UNLIMITED;
@@ -181,6 +226,9 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
         set_env(request, environ[i]);
     for (size_t i = 0; i < countof(always); i++)
         set_env(request, always[i]);
+    const struct buf *settings = &request->settings;
+    for (size_t at = 0; at < settings->len; at += strlen(settings->ptr + at) + 1)
+        set_env(request, settings->ptr + at);
     if (request->command.tty && add_env(request, "TERM", err) < 0)
         set_env(request, "TERM=xterm-256color");
     for (size_t i = 0; i < call->given_count; i++)
@@ -303,6 +351,12 @@ static int exec(const struct cli_call *call, struct err *err)
     for (size_t i = 0; i < request.path_count; i++)
         free(request.paths[i]);
     exec_result_done(&result);
+    (void)policy_free(request.policy);
+    (void)secrets_free(request.secrets);
+    (void)authority_free(request.authority);
+    buf_done(&request.dns_servers);
+    buf_done(&request.ca_file);
+    buf_done(&request.settings);
     return code;
 }
 
@@ -342,6 +396,18 @@ static const struct cli_option exec_options[] = {
      .repeated = true},
     {.name = "cwd", .value = "DIR", .help = "Start in this directory (default /workspace)"},
     {.name = "overlay", .help = "Make the whole tree writable; what is written is lost at the end"},
+    {.name = "allow-host",
+     .value = "HOST[:PORT]",
+     .help = "Let it reach this host, the group npm or pypi, or 'public' (none)",
+     .repeated = true},
+    {.name = "deny-host",
+     .value = "HOST[:PORT]",
+     .help = "Not this one, whatever is allowed",
+     .repeated = true},
+    {.name = "secret",
+     .value = "NAME=env:VAR@HOST[:PORT]",
+     .help = "Let requests to HOST carry a key that nothing inside ever sees (none)",
+     .repeated = true},
     {.name = "tty", .help = "Give it a terminal"},
     CLI_OPTION_JSON,
     {0},
@@ -352,7 +418,8 @@ const struct cli_verb cmd_exec = {
     .args = "[-- CMD [ARG...]]",
     .summary = "Run a command in a fresh jail; a shell when none is given",
     .details = "Needs no daemon. The jail has the host's programs read-only, no network but "
-               "loopback, and is gone afterwards, with everything that ran in it. Exits with "
+               "loopback and the hosts that --allow-host names, and is gone afterwards, with "
+               "everything that ran in it. Exits with "
                "the command's own code, 128+N when signal N ended it, 124 after a timeout, "
                "127 when there is no such program and 126 when it cannot be run. With --json "
                "prints exit code, output, timings, peak memory and what ended it.",

@@ -183,8 +183,11 @@ static int exit_code(const struct isolate_result *result)
 static int run_once(struct worker *worker, struct run_request *request, struct err *err)
 {
     AUTO_RESULT struct isolate_result result = {0};
-    struct worker_host host = {
-        .user = request, .console = on_console, .bridge = run_on_bridge, .wait = run_on_wait};
+    struct worker_host host = {.user = request,
+                               .console = on_console,
+                               .bridge = run_on_bridge,
+                               .cancel = run_on_cancel,
+                               .wait = run_on_wait};
     run_bridges_begin(request->bridges, request->limits.timeout_ms);
     request->call.wants_text = !request->as_json;
     if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
@@ -265,6 +268,9 @@ static int run(const struct cli_call *call, struct err *err)
     if (!prompt)
         return run_code(call, file, &request, err);
     AUTO_WORKER struct worker *worker = NULL;
+    AUTO_BUF struct buf env = {0};
+    read_env(call, &request, &env);
+    request.call.env_json = buf_str(&env);
     if (start_worker(&request, &worker, err) < 0)
         return -1;
     int code = run_repl(worker, &request, err);
@@ -280,7 +286,11 @@ static const struct cli_option run_options[] = {
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
     {.name = "allow-host",
      .value = "HOST[:PORT]",
-     .help = "Let fetch and api.fetch reach this host (none)",
+     .help = "Let fetch and api.fetch reach this host, a group, or 'public' (none)",
+     .repeated = true},
+    {.name = "deny-host",
+     .value = "HOST[:PORT]",
+     .help = "Not this one, whatever is allowed",
      .repeated = true},
     {.name = "secret",
      .value = "NAME=env:VAR@HOST[:PORT]",

@@ -6,20 +6,37 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "engine/config.h"
+#include "engine/config_schema.h"
 
 typedef VEC(const char *) name_list;
 
-/* Names of the configuration and of --name, ended by NULL; the strings are borrowed. */
-static void collect_names(const struct cli_call *call, const struct config *config,
-                          name_list *names)
+static void add_list(const struct config_list *given, name_list *names)
 {
-    const struct config_list *given = &config->server.host_names;
     for (size_t i = 0; i < given->len; i++)
         *vec_push(names) = given->items[i].ptr;
-    for (size_t i = 0; i < call->given_count; i++)
-        if (strcmp(call->given[i].option->name, "name") == 0)
-            *vec_push(names) = call->given[i].value;
+}
+
+/* Names of the configuration and of --name, ended by NULL; the strings are borrowed. */
+static int collect_names(const struct cli_call *call, const struct config *config, name_list *names,
+                         struct err *err)
+{
+    add_list(&config->server.host_names, names);
+    for (size_t i = 0; i < call->given_count; i++) {
+        const char *value = call->given[i].value;
+        if (strcmp(call->given[i].option->name, "name") != 0)
+            continue;
+        if (!config_form_matches(CONFIG_OWN_HOST, str_of(value)))
+            return err_set(err, ERR_INVALID, "--name must be %s, got '%.60s'",
+                           config_form_name(CONFIG_OWN_HOST), value);
+        *vec_push(names) = value;
+    }
     *vec_push(names) = NULL;
+    return 0;
+}
+
+static const char *or_null(struct str text)
+{
+    return text.len == 0 ? NULL : text.ptr;
 }
 
 /* Only a server that runs tells of its configuration: one that cannot start says why in one line.
@@ -38,9 +55,14 @@ static struct server_options options_of(const struct cli_call *call, const struc
     /* A token file that nobody set lies in the data directory, also in one given by --data-dir. */
     bool token_moves = dir != NULL && config_is_default(config, "server.token_file");
     return (struct server_options){
+        .config = config,
         .listen = listen == NULL ? server->listen.ptr : listen,
         .data_dir = dir == NULL ? server->data_dir.ptr : dir,
         .token_file = token_moves ? NULL : server->token_file.ptr,
+        .tls_cert = or_null(server->tls_cert),
+        .tls_key = or_null(server->tls_key),
+        .tls_listen = or_null(server->tls_listen),
+        .unix_socket = or_null(server->unix_socket),
         .connections_max = (unsigned)server->max_connections,
         .per_address_max = (unsigned)server->max_connections_per_address,
         .head_ms = server->header_timeout_seconds * 1000,
@@ -63,12 +85,17 @@ static int serve(const struct cli_call *call, struct err *err)
                        "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
                        "server.data_dir");
     log_setup(config->server.log_level, config->server.log_format, 2);
-    name_list names = {0};
-    collect_names(call, config, &names);
+    name_list names = {0}, origins = {0};
+    add_list(&config->server.cors_origins, &origins);
+    *vec_push(&origins) = NULL;
     struct server_options options = options_of(call, config);
+    int code = collect_names(call, config, &names, err);
     options.names = names.ptr;
-    int code = server_run(&options, err);
+    options.cors_origins = origins.ptr;
+    if (code == 0)
+        code = server_run(&options, err);
     vec_done(&names);
+    vec_done(&origins);
     return code;
 }
 

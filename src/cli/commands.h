@@ -4,6 +4,8 @@
 
 struct cli_verb;
 
+extern const struct cli_verb cmd_api_docs;
+extern const struct cli_verb cmd_api_schema;
 extern const struct cli_verb cmd_bridges;
 extern const struct cli_verb cmd_bridges_call;
 extern const struct cli_verb cmd_bridges_docs;

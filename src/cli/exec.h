@@ -3,10 +3,13 @@
 /* For `sandglass exec` alone: what was asked, how it is run, what is said about it. */
 
 #include "base/buf.h"
+#include "base/vec.h"
+#include "egress/policy.h"
 #include "jail/jail.h"
 #include "jail/quota.h"
 
 struct err;
+struct exec_net;
 
 enum { EXEC_ENV_MAX = 128, EXEC_KEPT_MAX = 1 << 20 };
 
@@ -20,9 +23,21 @@ struct exec_request {
     bool json;
     char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
     size_t path_count;
-    bool limits_disk; /* --disk was given: it holds for directories of the host too */
+    struct policy *policy;  /* NULL: no network */
+    struct buf dns_servers; /* of the configuration; empty for the system's */
+    struct secrets *secrets;
+    struct authority *authority; /* NULL: no connection is opened */
+    struct buf ca_file;          /* of the configuration; empty for the system's */
+    struct buf settings; /* variables for the network, "NAME=VALUE" with a NUL behind each */
+    bool limits_disk;    /* --disk was given: it holds for directories of the host too */
     struct quota_hold holds[JAIL_MOUNTS_MAX + 1];
     size_t hold_count;
+};
+
+/* A refusal of the gate. */
+struct exec_blocked {
+    char host[256], reason[64], text[256];
+    uint16_t port; /* 0 for a lookup */
 };
 
 enum exec_reason { EXEC_EXITED, EXEC_SIGNALED, EXEC_TIMED_OUT, EXEC_OOM, EXEC_GONE };
@@ -41,6 +56,7 @@ struct exec_result {
     struct exec_kept out, err;
     int64_t make_ns, total_ns; /* until the jail stood; all of it */
     bool memory_unlimited, cpus_unlimited;
+    VEC(struct exec_blocked) blocked;
 };
 
 /* Runs it in a fresh jail with a warden of its own. Without json the streams are ours. */
@@ -52,5 +68,15 @@ int exec_exit_code(const struct exec_result *result);
 /* 126, 127 or 1 for a command that did not start. */
 int exec_refused_code(const struct err *err);
 void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed);
+
+/* The network: `*ret_net` stays NULL when the request has no policy, and the rest takes that.
+ * Started before the jail, whose plan it sets; opened when the jail stands. */
+int exec_net_start(struct exec_request *request, struct exec_result *result,
+                   struct exec_net **ret_net, struct err *err) MUST_USE;
+int exec_net_open(struct exec_net *net, struct jail *jail, struct err *err) MUST_USE;
+int exec_net_fd(const struct exec_net *net); /* readable: call exec_net_step */
+void exec_net_step(struct exec_net *net);
+struct exec_net *exec_net_free(struct exec_net *net);
+DEFINE_FREEP(exec_net)
 
 void exec_keep(struct exec_kept *kept, struct str bytes);

@@ -81,6 +81,25 @@ static void put_figures(struct json_out *json, const struct exec_result *result)
     json_end_array(json);
 }
 
+static void put_blocked(struct json_out *json, const struct exec_result *result)
+{
+    json_key(json, "blocked");
+    json_begin_array(json);
+    VEC_EACH (blocked, &result->blocked) {
+        json_begin_object(json);
+        json_key(json, "host"), json_put_cstr(json, blocked->host);
+        json_key(json, "port");
+        if (blocked->port != 0)
+            json_put_i64(json, blocked->port);
+        else
+            json_put_null(json);
+        json_key(json, "reason"), json_put_cstr(json, blocked->reason);
+        json_key(json, "message"), json_put_cstr(json, blocked->text);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
 void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed)
 {
     struct json_out json = {.buf = out};
@@ -88,6 +107,7 @@ void exec_put_json(struct buf *out, const struct exec_result *result, const stru
     if (failed == NULL) {
         put_result(&json, result);
         put_figures(&json, result);
+        put_blocked(&json, result);
     } else {
         json_key(&json, "exitCode"), json_put_i64(&json, exec_refused_code(failed));
         json_key(&json, "reason"), json_put_cstr(&json, "not_started");
@@ -130,4 +150,5 @@ void exec_result_done(struct exec_result *result)
     buf_done(&result->out.tail);
     buf_done(&result->err.head);
     buf_done(&result->err.tail);
+    vec_done(&result->blocked);
 }

@@ -34,6 +34,7 @@ struct run {
     struct exec_request *request;
     struct exec_result *result;
     struct jail *jail;
+    struct exec_net *net;
     uint32_t id;
     int signal_fd;
     int tty_fd; /* the command's terminal, or -1 */
@@ -274,10 +275,11 @@ static void prepare(const struct flow *flow, struct pollfd *wait)
 
 static void advance(struct run *run)
 {
-    struct pollfd waits[FLOWS + 2];
+    struct pollfd waits[FLOWS + 3];
     for (int i = 0; i < FLOWS; i++)
         prepare(&run->flows[i], &waits[i]);
     waits[FLOWS] = (struct pollfd){.fd = run->signal_fd, .events = POLLIN};
+    waits[FLOWS + 2] = (struct pollfd){.fd = exec_net_fd(run->net), .events = POLLIN};
     waits[FLOWS + 1] =
         (struct pollfd){.fd = run->exited ? -1 : jail_fd(run->jail), .events = POLLIN};
     if (poll(waits, countof(waits), wait_ms(run)) < 0)
@@ -288,6 +290,8 @@ static void advance(struct run *run)
     }
     if (waits[FLOWS].revents != 0)
         on_signals(run);
+    if (waits[FLOWS + 2].revents != 0)
+        exec_net_step(run->net);
     if (waits[FLOWS + 1].revents != 0)
         on_jail(run);
     on_time(run);
@@ -337,6 +341,7 @@ static int run_command(struct run *run, struct err *err)
     if (jail_end(run->jail, &run->result->stats, &ended) < 0)
         run->result->stats = (struct jail_stats){-1, -1, -1, -1};
     drain(run);
+    exec_net_step(run->net); /* what it said last */
     judge(run->result, run->exited);
     return 0;
 }
@@ -374,15 +379,18 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result, struc
     AUTO_WARDEN struct warden_link *warden = NULL;
     if (warden_start(&warden, err) < 0)
         return -1;
+    AUTO(exec_net_freep) struct exec_net *net = NULL;
     AUTO_JAIL struct jail *jail = NULL;
     if (check_host(request, warden_host(warden), ret_result, err) < 0 ||
-        jail_make(warden, &request->plan, &jail, err) < 0)
+        exec_net_start(request, ret_result, &net, err) < 0 ||
+        jail_make(warden, &request->plan, &jail, err) < 0 || exec_net_open(net, jail, err) < 0)
         return -1;
     ret_result->make_ns = clock_now_ns() - begin;
     static struct run run; /* its buffers are big, and a process runs one command */
     run.request = request;
     run.result = ret_result;
     run.jail = jail;
+    run.net = net;
     run.signal_fd = run.tty_fd = -1;
     for (int i = 0; i < FLOWS; i++)
         flow_open(&run.flows[i], -1, -1);

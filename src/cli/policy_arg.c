@@ -6,6 +6,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "cli/cli.h"
+#include "egress/groups.h"
+#include "egress/verdict.h"
 #include "engine/config.h"
 
 int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err)
@@ -36,4 +39,132 @@ void policy_put_servers(const struct config *config, struct buf *out)
 void policy_put_private(const struct config *config, struct buf *out)
 {
     put_list(&config->egress.private, ", ", out);
+}
+
+/* Options. */
+
+static int check_plain(const char *option, const char *value, struct err *err)
+{
+    struct str host = str_of(value);
+    bool is_plain = host.len > 0;
+    for (size_t i = 0; i < host.len; i++)
+        is_plain =
+            is_plain && (unsigned char)host.ptr[i] > ' ' && strchr(",;", host.ptr[i]) == NULL;
+    if (!is_plain)
+        return err_set(err, ERR_INVALID, "--%s: '%s' is not HOST or HOST:PORT", option, value);
+    return 0;
+}
+
+struct wanted {
+    struct buf denied;
+    struct group_hosts hosts;
+    bool is_public;
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    buf_done(&wanted->denied);
+    group_hosts_done(&wanted->hosts);
+}
+
+static int read_option(const char *option, const char *value, const struct group_sources *sources,
+                       struct wanted *wanted, struct err *err)
+{
+    if (check_plain(option, value, err) < 0)
+        return -1;
+    if (strcmp(option, "deny-host") == 0) {
+        buf_printf(&wanted->denied, "%s%s", wanted->denied.len > 0 ? ", " : "", value);
+        return 0;
+    }
+    if (strcmp(value, "public") == 0) {
+        wanted->is_public = true;
+        return 0;
+    }
+    struct buf *allow = &wanted->hosts.allow;
+    if (group_is_name(str_of(value)))
+        return group_expand(str_of(value), sources, &wanted->hosts, err);
+    buf_printf(allow, "%s%s", allow->len > 0 ? ", " : "", value);
+    return 0;
+}
+
+static int read_options(const struct cli_call *call, const struct config *config,
+                        struct wanted *wanted, struct err *err)
+{
+    AUTO_BUF struct buf servers = {0};
+    policy_put_servers(config, &servers);
+    struct group_sources sources = {.dns_servers = servers.len > 0 ? buf_cstr(&servers) : NULL};
+    for (size_t i = 0; i < call->given_count; i++) {
+        const char *name = call->given[i].option->name;
+        if ((strcmp(name, "allow-host") == 0 || strcmp(name, "deny-host") == 0) &&
+            read_option(name, call->given[i].value, &sources, wanted, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Private entries open their host by themselves; here they only count for hosts that were named. */
+static bool is_named(const struct policy *allowed, const struct policy *entries)
+{
+    VEC_EACH (entry, &entries->private) {
+        struct verdict_request request = {
+            .scheme = "tcp", .host = &entry->host, .port = entry->port, .is_lookup = true};
+        enum verdict_reason reason = verdict_judge(allowed, &request).reason;
+        if (reason != VERDICT_ALLOWED && reason != VERDICT_ADDRESS)
+            return false;
+    }
+    return true;
+}
+
+static int put_private(const struct config *config, const struct policy *allowed, struct buf *out,
+                       struct err *err)
+{
+    AUTO_BUF struct buf rule = {0};
+    for (size_t i = 0; i < config->egress.private.len; i++) {
+        AUTO_POLICY struct policy *entries = NULL;
+        struct str item = config->egress.private.items[i];
+        buf_clear(&rule);
+        buf_printf(&rule, "allow invalid.invalid; private %.*s", STR_ARG(item));
+        if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &entries, err) < 0)
+            return err_wrap(err, "egress.private");
+        if (is_named(allowed, entries))
+            buf_printf(out, "; private %.*s", STR_ARG(item));
+    }
+    return 0;
+}
+
+static void put_wanted(const struct wanted *wanted, struct buf *out)
+{
+    const struct group_hosts *hosts = &wanted->hosts;
+    if (wanted->is_public)
+        buf_put_cstr(out, "public");
+    else
+        buf_printf(out, "allow %s", buf_cstr(&hosts->allow));
+    if (wanted->denied.len > 0)
+        buf_printf(out, "; deny %s", buf_cstr(&wanted->denied));
+    if (hosts->private.len > 0)
+        buf_printf(out, "; private %s", buf_cstr(&hosts->private));
+}
+
+int policy_from_options(const struct cli_call *call, const struct config *config,
+                        struct policy **ret_policy, struct buf *settings, struct err *err)
+{
+    AUTO(wanted_done) struct wanted wanted = {0};
+    AUTO_BUF struct buf text = {0};
+    AUTO_POLICY struct policy *allowed = NULL;
+    if (read_options(call, config, &wanted, err) < 0)
+        return -1;
+    if (wanted.hosts.allow.len == 0 && !wanted.is_public)
+        return wanted.denied.len == 0
+                   ? 0
+                   : err_set(err, ERR_INVALID,
+                             "--deny-host: nothing is allowed that could be denied; "
+                             "--allow-host public allows every public host");
+    put_wanted(&wanted, &text);
+    if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
+        return err_wrap(err, "--allow-host");
+    if (put_private(config, allowed, &text, err) < 0)
+        return -1;
+    if (settings != NULL)
+        buf_put(settings, buf_str(&wanted.hosts.settings));
+    return policy_parse(buf_str(&text), POLICY_BY_OPERATOR, ret_policy, err);
 }

@@ -4,11 +4,17 @@
 
 #include "egress/policy.h"
 
+struct buf;
+struct cli_call;
 struct config;
-struct resolve_options;
 
 /* Whoever types the command is the operator. */
 int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err) MUST_USE;
+/* What --allow-host and --deny-host say, with groups and "public" among the hosts, and the
+ * configured private entries of hosts that were named. `*ret_policy` stays NULL when nothing is
+ * allowed. `settings`, unless NULL, gets lines "NAME=VALUE" for the installers of the groups. */
+int policy_from_options(const struct cli_call *call, const struct config *config,
+                        struct policy **ret_policy, struct buf *settings, struct err *err) MUST_USE;
 /* The configured name servers as c-ares wants them, empty for the system's; and the private entries
  * with ", " between. */
 void policy_put_servers(const struct config *config, struct buf *out);

@@ -73,8 +73,11 @@ static bool turn(struct worker *worker, uint32_t isolate, struct run_request *re
         call.code = buf_str(&code);
         call.file = "repl";
         call.is_session = call.wants_text = true;
-        struct worker_host host = {
-            .user = request, .console = on_console, .bridge = run_on_bridge, .wait = run_on_wait};
+        struct worker_host host = {.user = request,
+                                   .console = on_console,
+                                   .bridge = run_on_bridge,
+                                   .cancel = run_on_cancel,
+                                   .wait = run_on_wait};
         run_bridges_begin(request->bridges, request->limits.timeout_ms);
         AUTO_RESULT struct isolate_result result = {0};
         if (worker_run(worker, isolate, &request->limits, &call, &host, &result, err) < 0)

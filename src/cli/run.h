@@ -43,6 +43,7 @@ void run_bridges_drop(struct run_bridges *bridges);
 /* For struct worker_host; `user` is the request. */
 bool run_on_bridge(void *user, struct worker *worker, uint64_t call, struct str name,
                    struct str args_json, const char **ret_why);
+void run_on_cancel(void *user, uint64_t call);
 bool run_on_wait(void *user, int fd, bool writes, int64_t ms);
 
 /* The whole answer of --json. `engine` is the runtime's name. */

@@ -43,72 +43,6 @@ struct run_bridges {
     struct err refusal; /* why the last call could not be */
 };
 
-/* --- What is allowed --- */
-
-static int put_allowed(const struct cli_call *call, struct buf *out, struct err *err)
-{
-    for (size_t i = 0; i < call->given_count; i++) {
-        if (strcmp(call->given[i].option->name, "allow-host") != 0)
-            continue;
-        struct str host = str_of(call->given[i].value);
-        bool is_plain = host.len > 0;
-        for (size_t j = 0; j < host.len; j++)
-            is_plain = is_plain && (unsigned char)host.ptr[j] > ' ' && host.ptr[j] != ',' &&
-                       host.ptr[j] != ';';
-        if (!is_plain)
-            return err_set(err, ERR_INVALID, "--allow-host: '%s' is not HOST or HOST:PORT",
-                           call->given[i].value);
-        buf_printf(out, "%s%s", out->len == 0 ? "allow " : ", ", call->given[i].value);
-    }
-    return 0;
-}
-
-/* Private entries open their host by themselves; here they only count for hosts that were named. */
-static bool is_named(const struct policy *allowed, const struct policy *entries)
-{
-    VEC_EACH (entry, &entries->private) {
-        struct verdict_request request = {
-            .scheme = "http", .host = &entry->host, .port = entry->port, .method = STR("GET")};
-        enum verdict_reason reason = verdict_judge(allowed, &request).reason;
-        if (reason != VERDICT_ALLOWED && reason != VERDICT_ADDRESS)
-            return false;
-    }
-    return true;
-}
-
-static int put_private(const struct config *config, const struct policy *allowed, struct buf *out,
-                       struct err *err)
-{
-    AUTO_BUF struct buf rule = {0};
-    for (size_t i = 0; i < config->egress.private.len; i++) {
-        AUTO_POLICY struct policy *entries = NULL;
-        struct str item = config->egress.private.items[i];
-        buf_clear(&rule);
-        buf_printf(&rule, "allow invalid.invalid; private %.*s", STR_ARG(item));
-        if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &entries, err) < 0)
-            return err_wrap(err, "egress.private");
-        if (is_named(allowed, entries))
-            buf_printf(out, "; private %.*s", STR_ARG(item));
-    }
-    return 0;
-}
-
-static int read_policy(const struct cli_call *call, const struct config *config,
-                       struct policy **ret_policy, struct err *err)
-{
-    AUTO_BUF struct buf text = {0};
-    AUTO_POLICY struct policy *allowed = NULL;
-    if (put_allowed(call, &text, err) < 0)
-        return -1;
-    if (text.len == 0)
-        return 0;
-    if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
-        return err_wrap(err, "--allow-host");
-    if (put_private(config, allowed, &text, err) < 0)
-        return -1;
-    return policy_parse(buf_str(&text), POLICY_BY_OPERATOR, ret_policy, err);
-}
-
 /* --- Life --- */
 
 int run_bridges_new(const struct cli_call *call, const struct config *config,
@@ -121,7 +55,7 @@ int run_bridges_new(const struct cli_call *call, const struct config *config,
     buf_put(&weather, config->bridges.weather_url);
     if (bridge_set_new(bridges, &all->set, err) < 0 ||
         secrets_from_args(call, config, &all->secrets, err) < 0 ||
-        read_policy(call, config, &all->services.policy, err) < 0 ||
+        policy_from_options(call, config, &all->services.policy, NULL, err) < 0 ||
         secrets_check_policy(all->secrets, all->services.policy, err) < 0 ||
         services_set_weather(&all->services, buf_cstr(&weather), buf_cstr(&private), err) < 0)
         return -1;
@@ -270,6 +204,14 @@ bool run_on_bridge(void *user, struct worker *worker, uint64_t id, struct str na
         return true;
     *ret_why = all->refusal.msg;
     return false;
+}
+
+void run_on_cancel(void *user, uint64_t id)
+{
+    struct run_request *request = user;
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        if (request->bridges->calls[i].call != NULL && request->bridges->calls[i].id == id)
+            let_go(&request->bridges->calls[i]);
 }
 
 static void on_ready(void *ctx, UNUSED int events)

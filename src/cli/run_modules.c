@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/run.h"
+#include "isolate/module_path.h"
 
 enum { SOURCE_MAX = 1 << 20, SPECIFIER_MAX = 512 };
 
@@ -34,38 +35,6 @@ static bool quoted(struct str code, size_t at, struct str *ret_text)
     if (end == rest.len || end > SPECIFIER_MAX)
         return false;
     *ret_text = str_slice(rest, 0, end);
-    return true;
-}
-
-/* "lib/a.ts" and "./b.ts" give "lib/b.ts"; false when it leads out. */
-static bool resolve(struct arena *arena, struct str from, struct str specifier,
-                    struct str *ret_path)
-{
-    size_t keep = from.len;
-    while (keep > 0 && from.ptr[keep - 1] != '/')
-        keep--;
-    char *out = arena_alloc(arena, keep + specifier.len + 2);
-    memcpy(out, from.ptr, keep);
-    size_t len = keep;
-    struct str rest = specifier, part;
-    while (str_split(&rest, '/', &part)) {
-        if (part.len == 0 || str_eq(part, STR(".")))
-            continue;
-        if (str_eq(part, STR(".."))) {
-            if (len == 0)
-                return false;
-            for (len--; len > 0 && out[len - 1] != '/'; len--)
-                ;
-            continue;
-        }
-        memcpy(out + len, part.ptr, part.len);
-        len += part.len;
-        out[len++] = '/';
-    }
-    if (len == 0)
-        return false;
-    out[len - 1] = '\0';
-    *ret_path = str_n(out, len - 1);
     return true;
 }
 
@@ -106,7 +75,8 @@ static int scan(struct search *search, struct str from, struct str code, struct 
                 continue;
             if (!str_starts(specifier, STR("./")) && !str_starts(specifier, STR("../")))
                 continue;
-            if (resolve(search->arena, from, specifier, &path) && add(search, path, err) < 0)
+            if (module_path_join(search->arena, from, specifier, &path) &&
+                add(search, path, err) < 0)
                 return -1;
         }
     }

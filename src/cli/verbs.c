@@ -17,6 +17,8 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_config_show,
     &cmd_config_schema,
     &cmd_config_docs,
+    &cmd_api_schema,
+    &cmd_api_docs,
     &cmd_completion_bash,
     &cmd_man,
     NULL,

@@ -5,6 +5,7 @@
 
 #include <ares.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/sys.h"
 #include "io/loop.h"
@@ -198,6 +199,14 @@ static int open_channel(struct resolve *resolve, const struct resolve_options *o
         .sock_state_cb_data = resolve,
     };
     int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB;
+    char only_dns[] = "b";
+    if (options->no_files && options->servers != NULL) {
+        /* With all of these said c-ares has nothing left to look up in files. */
+        set.ndots = 1;
+        set.lookups = only_dns;
+        mask |= ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
+                ARES_OPT_SORTLIST;
+    }
     int code = SYS(ares_init_options(&resolve->channel, &set, mask));
     if (code != ARES_SUCCESS) {
         resolve->channel = NULL;
@@ -209,6 +218,35 @@ static int open_channel(struct resolve *resolve, const struct resolve_options *o
     if (code != ARES_SUCCESS)
         return err_set(err, ERR_INVALID, "name servers '%s': %s; write ADDRESS:PORT,...",
                        options->servers, ares_strerror(code));
+    return 0;
+}
+
+static void put_server(const struct ares_addr_port_node *server, struct buf *out)
+{
+    struct ip ip = {.version = server->family == AF_INET ? 4 : 6};
+    char text[IP_TEXT_SIZE];
+    memcpy(ip.bytes, &server->addr, ip.version == 4 ? 4 : 16);
+    ip_format(&ip, text);
+    int port = server->udp_port == 0 ? 53 : server->udp_port;
+    buf_printf(out, ip.version == 4 ? "%s%s:%d" : "%s[%s]:%d", out->len > 0 ? "," : "", text, port);
+}
+
+int resolve_list_servers(struct buf *out, struct err *err)
+{
+    ares_channel channel;
+    struct ares_addr_port_node *servers = NULL;
+    (void)pthread_once(&library_once, init_library);
+    int code = library_code == ARES_SUCCESS ? ares_init(&channel) : library_code;
+    if (code != ARES_SUCCESS)
+        return err_set(err, ERR_UNAVAILABLE, "read the system's name servers: %s",
+                       ares_strerror(code));
+    code = ares_get_servers_ports(channel, &servers);
+    for (const struct ares_addr_port_node *at = servers; at != NULL; at = at->next)
+        put_server(at, out);
+    ares_free_data(servers);
+    ares_destroy(channel);
+    if (code != ARES_SUCCESS || out->len == 0)
+        return err_set(err, ERR_UNAVAILABLE, "the system names no name server");
     return 0;
 }
 

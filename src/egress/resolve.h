@@ -9,6 +9,7 @@
 
 #include "egress/address.h"
 
+struct buf;
 struct loop;
 struct resolve;
 
@@ -17,7 +18,12 @@ enum { RESOLVE_TIMEOUT_MS = 5000, RESOLVE_ADDRESSES_MAX = 64 };
 struct resolve_options {
     const char *servers; /* "127.0.0.1:5353,[::1]:53"; NULL for the system's */
     int64_t timeout_ms;  /* 0 for RESOLVE_TIMEOUT_MS */
+    /* Opens no file: not resolv.conf, and not hosts either. Needs `servers`. */
+    bool no_files;
 };
+
+/* The system's name servers as `servers` has them. */
+int resolve_list_servers(struct buf *out, struct err *err) MUST_USE;
 
 /* `done` comes once, later, with all addresses (A and AAAA) in the order to try them, or with why
  * not: NOT_FOUND, TIMEOUT, LIMIT (more than RESOLVE_ADDRESSES_MAX), UNAVAILABLE. `name` is

@@ -109,7 +109,8 @@ static const char *status_text(int status)
 }
 
 /* The same shape as every error of the product: {"error": {"code", "message"}}. */
-static void put_refusal(struct rewrite *rewrite, int status, const char *reason, const char *text)
+void rewrite_put_refusal(int status, const char *reason, const char *text, bool is_head,
+                         struct buf *out_bytes)
 {
     AUTO_BUF struct buf body = {0};
     struct json_out out = {.buf = &body};
@@ -121,18 +122,18 @@ static void put_refusal(struct rewrite *rewrite, int status, const char *reason,
     json_end_object(&out);
     json_end_object(&out);
     buf_put_char(&body, '\n');
-    buf_printf(&rewrite->to_client,
+    buf_printf(out_bytes,
                "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
                "X-Sandglass-Refused: %s\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
                status, status_text(status), body.len, reason);
-    if (!rewrite->is_head)
-        buf_put(&rewrite->to_client, buf_str(&body));
+    if (!is_head)
+        buf_put(out_bytes, buf_str(&body));
 }
 
 void rewrite_refuse(struct rewrite *rewrite, int status, const char *reason, const char *text)
 {
     rewrite->stats.refused++;
-    put_refusal(rewrite, status, reason, text);
+    rewrite_put_refusal(status, reason, text, rewrite->is_head, &rewrite->to_client);
     rewrite_end(rewrite, text);
 }
 

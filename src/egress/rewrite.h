@@ -78,6 +78,10 @@ struct buf *rewrite_to_client(struct rewrite *rewrite);
  * one word for programs. */
 void rewrite_fail(struct rewrite *rewrite, int status, const char *reason, const char *text);
 
+/* An answer of the gate's own, for whoever has to refuse outside of a conversation. */
+void rewrite_put_refusal(int status, const char *reason, const char *text, bool is_head,
+                         struct buf *out);
+
 /* No more will come: send what waits and close both sides. `is_cut`: the answer is incomplete, and
  * the client must see that (no TLS goodbye, a reset). */
 bool rewrite_is_over(const struct rewrite *rewrite);

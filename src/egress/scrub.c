@@ -8,6 +8,7 @@ enum {
     HELD_MAX = 16 * SECRET_VALUE_MAX, /* longer than any spelling below */
     REFERENCE_MAX = 10,               /* of "&#...;" */
     BREAKS_MAX = 2,                   /* line ends between two digits of base64 */
+    PAIRS_FROM = 32 << 10,            /* bytes of a stream from which a table of pairs pays */
 };
 
 /* How a comparison ended: MORE when the text ran out while everything agreed. */
@@ -21,6 +22,9 @@ struct scrub {
     size_t count;
     enum scrub_mode mode;
     bool starts[256]; /* bytes with which some spelling begins */
+    /* The same for two bytes, a bit each; made once a stream is long. */
+    uint8_t (*pairs)[256][32];
+    uint64_t seen;
     struct buf held;
     uint64_t hits;
 };
@@ -215,16 +219,41 @@ static match_func *const spellings[] = {
 
 /* --- Life --- */
 
+static bool may_start(struct str value, struct str text)
+{
+    for (size_t k = 0; k < countof(spellings); k++) {
+        size_t taken;
+        if (spellings[k](value, text, &taken) != NO)
+            return true;
+    }
+    return false;
+}
+
 static void note_starts(struct scrub *scrub, struct str value)
 {
     for (int c = 0; c < 256; c++) {
         char text = (char)c;
-        for (size_t k = 0; k < countof(spellings); k++) {
-            size_t taken;
-            if (spellings[k](value, str_n(&text, 1), &taken) != NO)
-                scrub->starts[c] = true;
+        if (may_start(value, str_n(&text, 1)))
+            scrub->starts[c] = true;
+    }
+}
+
+static void note_pairs(struct scrub *scrub, struct str value)
+{
+    for (int a = 0; a < 256; a++) {
+        for (int b = 0; scrub->starts[a] && b < 256; b++) {
+            const char text[2] = {(char)a, (char)b};
+            if (may_start(value, str_n(text, 2)))
+                (*scrub->pairs)[a][b / 8] |= (uint8_t)(1 << b % 8);
         }
     }
+}
+
+static void make_pairs(struct scrub *scrub)
+{
+    scrub->pairs = mem_alloc(sizeof *scrub->pairs);
+    for (size_t i = 0; i < scrub->count; i++)
+        note_pairs(scrub, secret_reveal(scrub->entries[i]->value));
 }
 
 static void add(struct scrub *scrub, const struct secret_entry *entry)
@@ -254,6 +283,7 @@ struct scrub *scrub_free(struct scrub *scrub)
     if (scrub == NULL)
         return NULL;
     buf_done(&scrub->held);
+    free(scrub->pairs);
     free(scrub);
     return NULL;
 }
@@ -301,17 +331,28 @@ static enum outcome look(const struct scrub *scrub, struct str text, bool is_las
     return NO;
 }
 
+/* The next place where a value could begin. Most bytes are passed over here. */
+static size_t skip(const struct scrub *scrub, struct str text, size_t at)
+{
+    const unsigned char *bytes = (const unsigned char *)text.ptr;
+    for (;; at++) {
+        while (at < text.len && !scrub->starts[bytes[at]])
+            at++;
+        if (at + 1 >= text.len || scrub->pairs == NULL)
+            return at;
+        unsigned char next = bytes[at + 1];
+        if (((*scrub->pairs)[bytes[at]][next / 8] >> next % 8 & 1) != 0)
+            return at;
+    }
+}
+
 /* Gives how many bytes were dealt with; the rest may be the beginning of a value. */
 static size_t filter(struct scrub *scrub, struct str text, bool is_last, struct buf *out)
 {
     size_t done = 0, at = 0;
-    while (at < text.len) {
+    while ((at = skip(scrub, text, at)) < text.len) {
         const struct secret_entry *entry;
         size_t taken = 0;
-        if (!scrub->starts[(unsigned char)text.ptr[at]]) {
-            at++;
-            continue;
-        }
         enum outcome outcome = look(scrub, str_slice(text, at, text.len), is_last, &entry, &taken);
         if (outcome == MORE)
             break;
@@ -333,6 +374,9 @@ void scrub_feed(struct scrub *scrub, struct str bytes, struct buf *out)
         buf_put(out, bytes);
         return;
     }
+    scrub->seen += bytes.len;
+    if (scrub->pairs == NULL && scrub->seen >= PAIRS_FROM)
+        make_pairs(scrub);
     if (scrub->held.len == 0) {
         size_t done = filter(scrub, bytes, false, out);
         buf_put(&scrub->held, str_slice(bytes, done, bytes.len));

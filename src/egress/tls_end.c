@@ -12,7 +12,7 @@ enum { READ_STEP = 16 << 10 };
 
 static const unsigned char protocol[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-struct tls {
+struct tls_trust {
     SSL_CTX *server, *client;
 };
 
@@ -136,9 +136,9 @@ static int add_roots(SSL_CTX *ctx, struct str roots, struct err *err)
     return count > 0 ? 0 : err_set(err, ERR_INVALID, "no certificate in the list of trusted roots");
 }
 
-int tls_new(struct str roots, struct tls **ret_tls, struct err *err)
+int tls_trust_new(struct str roots, struct tls_trust **ret_tls, struct err *err)
 {
-    AUTO_TLS struct tls *tls = mem_alloc(sizeof *tls);
+    AUTO_TLS_TRUST struct tls_trust *tls = mem_alloc(sizeof *tls);
     ERR_clear_error();
     tls->server = new_context(TLS_server_method());
     tls->client = new_context(TLS_client_method());
@@ -156,7 +156,7 @@ int tls_new(struct str roots, struct tls **ret_tls, struct err *err)
     return 0;
 }
 
-struct tls *tls_free(struct tls *tls)
+struct tls_trust *tls_trust_free(struct tls_trust *tls)
 {
     if (tls == NULL)
         return NULL;
@@ -194,7 +194,7 @@ static struct tls_end *new_end(SSL_CTX *ctx, const struct host *host, bool is_se
     return made;
 }
 
-int tls_server_new(struct tls *tls, struct authority *authority, const struct host *host,
+int tls_server_new(struct tls_trust *tls, struct authority *authority, const struct host *host,
                    struct tls_end **ret_end, struct err *err)
 {
     X509 *cert;
@@ -235,7 +235,7 @@ static int step(struct tls_end *end, struct err *err)
                                                                 : fail_ssl(end, "handshake", err);
 }
 
-int tls_client_new(struct tls *tls, const struct host *host, struct tls_end **ret_end,
+int tls_client_new(struct tls_trust *tls, const struct host *host, struct tls_end **ret_end,
                    struct err *err)
 {
     AUTO_TLS_END struct tls_end *end = new_end(tls->client, host, false);

@@ -17,22 +17,22 @@
 
 struct authority;
 struct buf;
-struct tls; /* what ends share: settings and trusted roots; one for a process will do */
+struct tls_trust; /* what ends share: settings and trusted roots; one for a process will do */
 struct tls_end;
 
 /* `roots` is PEM: what servers' certificates must lead to. The host's come from
  * authority_read_host_bundle; a test adds its own. With none every server is refused. INVALID for
  * text without a readable certificate. */
-int tls_new(struct str roots, struct tls **ret_tls, struct err *err) MUST_USE;
-struct tls *tls_free(struct tls *tls); /* its ends may outlive it */
-DEFINE_FREEP(tls)
-#define AUTO_TLS AUTO(tls_freep)
+int tls_trust_new(struct str roots, struct tls_trust **ret_tls, struct err *err) MUST_USE;
+struct tls_trust *tls_trust_free(struct tls_trust *tls); /* its ends may outlive it */
+DEFINE_FREEP(tls_trust)
+#define AUTO_TLS_TRUST AUTO(tls_trust_freep)
 
 /* The authority is used now and not kept. */
-int tls_server_new(struct tls *tls, struct authority *authority, const struct host *host,
+int tls_server_new(struct tls_trust *tls, struct authority *authority, const struct host *host,
                    struct tls_end **ret_end, struct err *err) MUST_USE;
 /* Its first bytes can be drained at once. */
-int tls_client_new(struct tls *tls, const struct host *host, struct tls_end **ret_end,
+int tls_client_new(struct tls_trust *tls, const struct host *host, struct tls_end **ret_end,
                    struct err *err) MUST_USE;
 struct tls_end *tls_end_free(struct tls_end *end);
 DEFINE_FREEP(tls_end)

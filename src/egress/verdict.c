@@ -104,7 +104,7 @@ static enum verdict_reason try_rule(const struct policy_rule *rule,
         return VERDICT_HOST;
     if (!allows_port(rule, request->port))
         return VERDICT_PORT;
-    if (rule->method_count + rule->path_count == 0)
+    if (request->is_lookup || rule->method_count + rule->path_count == 0)
         return VERDICT_ALLOWED;
     if (is_tunnel)
         return VERDICT_NOT_INSPECTED;
@@ -218,6 +218,40 @@ struct verdict verdict_judge(const struct policy *policy, const struct verdict_r
     if (by_rule != VERDICT_ALLOWED && !has_private(policy, request, NULL))
         return block(request, by_rule, why_not(by_rule));
     return judge_addresses(policy, request, by_rule == VERDICT_ALLOWED);
+}
+
+static bool try_lookup(const struct policy *policy, const struct host *host, uint16_t port,
+                       struct verdict *ret_verdict)
+{
+    struct verdict_request request = {
+        .scheme = "tcp", .host = host, .port = port, .is_lookup = true};
+    *ret_verdict = verdict_judge(policy, &request);
+    return verdict_is_allowed(ret_verdict);
+}
+
+struct verdict verdict_judge_name(const struct policy *policy, const struct host *host,
+                                  uint16_t *ret_port)
+{
+    struct verdict first, verdict;
+    *ret_port = 443;
+    if (try_lookup(policy, host, 443, &first))
+        return first;
+    *ret_port = 80;
+    if (policy == NULL || try_lookup(policy, host, 80, &verdict))
+        return policy == NULL ? first : verdict;
+    VEC_EACH (rule, &policy->allow)
+        for (size_t i = 0; i < rule->port_count; i++) {
+            *ret_port = rule->ports[i];
+            if (try_lookup(policy, host, *ret_port, &verdict))
+                return verdict;
+        }
+    VEC_EACH (entry, &policy->private) {
+        *ret_port = entry->port;
+        if (try_lookup(policy, host, *ret_port, &verdict))
+            return verdict;
+    }
+    *ret_port = 443;
+    return first;
 }
 
 struct verdict verdict_judge_url(const struct policy *policy, struct str method, struct str text,

@@ -28,7 +28,11 @@
     X(ADDRESS, "address_not_public")                                                               \
     X(REDIRECT_LOOP, "too_many_redirects")                                                         \
     X(REDIRECT_DOWNGRADE, "redirect_downgrade")                                                    \
-    X(REDIRECT, "redirect_refused")
+    X(REDIRECT, "redirect_refused")                                                                \
+    X(SERVER_NAME, "server_name_mismatch")                                                         \
+    X(NOT_TLS, "not_tls")                                                                          \
+    X(HOST_HEADER, "host_header_mismatch")                                                         \
+    X(NOT_HTTP, "not_http")
 
 enum verdict_reason {
 #define X(name, wire) VERDICT_##name,
@@ -49,6 +53,8 @@ struct verdict_request {
     const struct host *host;
     uint16_t port;
     struct str method, path; /* both empty for a tunnel */
+    /* A question for the host alone: what the policy says of methods and paths is not asked. */
+    bool is_lookup;
     /* What the name resolved to. Not asked for while `is_resolved` is false. */
     bool is_resolved;
     const struct ip *addresses;
@@ -61,6 +67,10 @@ struct verdict verdict_judge(const struct policy *policy, const struct verdict_r
 /* By its name alone. On allow `*ret_url` is set; its text stays the caller's. */
 struct verdict verdict_judge_url(const struct policy *policy, struct str method, struct str text,
                                  struct url *ret_url);
+/* May this name be looked up: is there a port on which the policy knows it? `*ret_port` is the
+ * first such port, or the one that the refusal speaks of. */
+struct verdict verdict_judge_name(const struct policy *policy, const struct host *host,
+                                  uint16_t *ret_port);
 struct verdict verdict_make(enum verdict_reason reason, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static inline bool verdict_is_allowed(const struct verdict *verdict)

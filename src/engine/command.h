@@ -21,7 +21,7 @@ struct command_spec {
     struct str shell;        /* or this, for sh -c */
     struct str cwd;          /* absolute; empty: /workspace */
     struct engine_pairs env; /* besides the sandbox's */
-    struct str user;         /* empty or "user"; others are UNSUPPORTED */
+    struct str user;         /* empty or "sandbox"; others are UNSUPPORTED */
     bool has_stdin;          /* engine_command_write follows; else it reads nothing */
     struct str input;        /* what it reads first */
     int64_t timeout_ms;      /* 0: the sandbox's; -1: none */

@@ -60,6 +60,8 @@ struct config_server {
     struct str data_dir; /* empty, as token_file, where there is no home directory */
     struct str token_file;
     struct config_list host_names;
+    struct str tls_cert, tls_key, tls_listen, unix_socket; /* empty: none */
+    struct config_list cors_origins;
     enum log_format log_format;
     enum log_level log_level;
     int64_t max_connections, max_connections_per_address;
@@ -79,6 +81,7 @@ struct config_sandbox {
 struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
+    int64_t pool, pool_idle_ms;
 };
 
 struct config_isolate {

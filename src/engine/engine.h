@@ -32,7 +32,8 @@ struct loop;
 
 struct engine_options {
     const struct config *config; /* borrowed until engine_free */
-    const char *data_dir;        /* exists; its `engine` files are ours */
+    const char *data_dir;        /* exists, and is ours */
+    const char *program;         /* of sandglass, for its helpers; NULL: /proc/self/exe */
 };
 
 /* Opens the store (BUSY when another process has it, INTERNAL when it is damaged, UNSUPPORTED when

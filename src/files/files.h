@@ -155,6 +155,10 @@ struct files_list {
     uint64_t too_deep; /* directories that no path of FILES_PATH_MAX reaches */
 };
 
+/* Whether the directory holds at most `most` entries; looks at no more than that. */
+int files_is_small_dir(struct files *files, struct str path, size_t most, bool *ret_is_small,
+                       struct err *err) MUST_USE;
+
 /* Links are listed, not followed. Entries that vanish meanwhile are left out. */
 int files_list(struct files *files, struct str path, const struct files_list_options *options,
                struct arena *arena, struct files_list *ret_list, struct err *err) MUST_USE;

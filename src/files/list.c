@@ -290,3 +290,21 @@ int files_list(struct files *files, struct str path, const struct files_list_opt
     free(listing);
     return done < 0 ? err_wrap(err, "list '%.*s'", STR_ARG(path)) : 0;
 }
+
+int files_is_small_dir(struct files *files, struct str path, size_t most, bool *ret_is_small,
+                       struct err *err)
+{
+    AUTO_CLOSE int fd = files_open_dir(files, path, err);
+    if (fd < 0)
+        return -1;
+    struct files_dir dir = {.fd = fd};
+    struct files_dirent entry;
+    size_t count = 0;
+    int got;
+    while ((got = files_dir_next(&dir, &entry)) > 0 && count <= most)
+        count++;
+    if (got < 0)
+        return err_sys(err, errno, "list '%.*s'", STR_ARG(path));
+    *ret_is_small = count <= most;
+    return 0;
+}

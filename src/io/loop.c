@@ -224,7 +224,9 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
         events |= WATCH_READ;
     if ((uv_events & UV_WRITABLE) != 0)
         events |= WATCH_WRITE;
-    /* An error shows itself to whoever reads or writes next. */
+    /* An error shows itself to whoever reads or writes next; who only writes must be told, too. */
+    if (status < 0)
+        events |= WATCH_WRITE;
     if (status < 0 || (uv_events & UV_DISCONNECT) != 0)
         events |= WATCH_READ | WATCH_HANGUP;
     watch->call(watch->ctx, events);

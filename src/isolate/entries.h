@@ -12,7 +12,8 @@
     X(SET_BRIDGES, "setBridges")                                                                   \
     X(SET_ENV, "setEnv")                                                                           \
     X(PEEK, "peek")                                                                                \
-    X(STOP, "stop")
+    X(STOP, "stop")                                                                                \
+    X(KEEP, "keep")
 
 enum entry {
 #define X(name, text) ENTRY_##name,

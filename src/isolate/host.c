@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "isolate/internal.h"
 #include "isolate/layout.h"
+#include "isolate/module_path.h"
 #include "isolate/strip/strip.h"
 
 enum host_op {
@@ -18,6 +19,7 @@ enum host_op {
     HOST_INSPECT = 5, /* (args, how, depth): text */
     HOST_ELAPSED = 6, /* milliseconds since the isolate began */
     HOST_RANDOM = 7,  /* (count): that many random bytes */
+    HOST_CANCEL = 8,  /* (id): the bridge call's answer is not wanted any more */
 };
 
 enum { RANDOM_MAX = 65536, BRIDGE_NAME_MAX = 64 };
@@ -110,6 +112,20 @@ static vm_value op_bridge(struct isolate *isolate, const vm_value *args, size_t 
     return vm_from_str(isolate->vm, str_of(why));
 }
 
+static vm_value op_cancel(struct isolate *isolate, const vm_value *args, size_t count)
+{
+    uint32_t id = (uint32_t)number_at(isolate->vm, args, count, 0);
+    for (size_t i = 0; i < isolate->pending_count; i++) {
+        if (isolate->pending[i] != id)
+            continue;
+        isolate->pending[i] = isolate->pending[--isolate->pending_count];
+        if (isolate->host != NULL && isolate->host->cancel != NULL)
+            isolate->host->cancel(isolate->host->user, id);
+        break;
+    }
+    return vm_undefined();
+}
+
 static vm_value op_inspect(struct isolate *isolate, const vm_value *args, size_t count)
 {
     if (count < 1)
@@ -137,7 +153,7 @@ static vm_value op_random(struct isolate *isolate, const vm_value *args, size_t 
 static vm_value (*const ops[])(struct isolate *, const vm_value *, size_t) = {
     [HOST_LOG] = op_log,       [HOST_NOW] = op_now,         [HOST_CHUNK] = op_chunk,
     [HOST_BRIDGE] = op_bridge, [HOST_INSPECT] = op_inspect, [HOST_ELAPSED] = op_elapsed,
-    [HOST_RANDOM] = op_random,
+    [HOST_RANDOM] = op_random, [HOST_CANCEL] = op_cancel,
 };
 
 static vm_value on_call(UNUSED struct vm *vm, void *user, int op, const vm_value *args,
@@ -154,36 +170,6 @@ static vm_value on_call(UNUSED struct vm *vm, void *user, int op, const vm_value
 }
 
 /* --- Modules: the files the call brought along, by relative path --- */
-
-/* "lib/a.js" and "../b.js" give "b.js". False when it leads out of the tree. */
-static bool join_path(struct arena *arena, struct str base, struct str specifier,
-                      struct str *ret_path)
-{
-    char *out = arena_alloc(arena, base.len + specifier.len + 2);
-    size_t len = 0;
-    for (size_t i = base.len; i > 0 && !str_starts(specifier, STR("/")); i--)
-        if (base.ptr[i - 1] == '/') {
-            memcpy(out, base.ptr, len = i);
-            break;
-        }
-    struct str rest = specifier, part;
-    while (str_split(&rest, '/', &part)) {
-        if (part.len == 0 || str_eq(part, STR(".")))
-            continue;
-        if (str_eq(part, STR(".."))) {
-            if (len == 0)
-                return false;
-            for (len--; len > 0 && out[len - 1] != '/'; len--)
-                ;
-            continue;
-        }
-        memcpy(out + len, part.ptr, part.len);
-        len += part.len;
-        out[len++] = '/';
-    }
-    *ret_path = str_n(out, len > 0 ? len - 1 : 0);
-    return true;
-}
 
 static bool is_typescript(struct str path, enum strip_lang *ret_lang)
 {
@@ -218,7 +204,7 @@ static bool on_resolve(UNUSED struct vm *vm, void *user, struct str base, struct
                             STR_ARG(specifier));
         return false;
     }
-    if (!join_path(&isolate->arena, base, specifier, &path)) {
+    if (!module_path_join(&isolate->arena, base, specifier, &path)) {
         *ret = arena_printf(&isolate->arena, "cannot import '%.*s': it leads out of the session",
                             STR_ARG(specifier));
         return false;

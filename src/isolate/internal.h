@@ -35,6 +35,7 @@ struct isolate {
     struct arena arena; /* texts of the moment; emptied when `busy` falls to zero */
     int busy;           /* our own code holds texts: calls from scripts must not empty the arena */
     struct buf code;    /* of the current run, without types; modules in turn */
+    struct buf names;   /* that it declares */
     const struct isolate_call *call;
     const struct isolate_host *host;
     struct isolate_result *result;

@@ -135,7 +135,7 @@ int isolate_engine_warm(struct isolate_engine *engine, struct err *err)
     AUTO_ISOLATE struct isolate *isolate = NULL;
     AUTO_RESULT struct isolate_result result = {0};
     const struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
-    const struct isolate_call call = {.code = STR("1+1")};
+    const struct isolate_call call = {.code = STR("1+1"), .lang = ISOLATE_TS};
     if (isolate_new(engine, &limits, &isolate, err) < 0 ||
         isolate_run(isolate, &call, NULL, &result, err) < 0)
         return -1;
@@ -212,6 +212,7 @@ struct isolate *isolate_free(struct isolate *isolate)
     engine_give_vm(isolate->engine, isolate->vm);
     arena_done(&isolate->arena);
     buf_done(&isolate->code);
+    buf_done(&isolate->names);
     free(isolate);
     return NULL;
 }

@@ -45,6 +45,8 @@ struct isolate_host {
     /* A bridge call begins; isolate_settle answers it, now or later. False refuses: `*ret_why`. */
     bool (*bridge)(void *user, uint32_t id, struct str name, struct str args_json,
                    const char **ret_why);
+    /* The answer to a call is not wanted any more; one that comes all the same is ignored. */
+    void (*cancel)(void *user, uint32_t id);
     /* Nothing to do for `ms` (-1: until an answer comes): wait for one and settle it. False when
      * no answer can come any more. */
     bool (*wait)(void *user, struct isolate *isolate, int64_t ms);

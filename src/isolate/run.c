@@ -13,6 +13,7 @@
 #include "isolate/layout.h"
 #include "isolate/result.h"
 #include "isolate/strip/strip.h"
+#include "isolate/strip/text.h"
 
 enum {
     HARD_AFTER_MS = 100, /* past the deadline: what does not listen is trapped */
@@ -25,6 +26,7 @@ struct run {
     struct isolate_result *result;
     int64_t soft_ns;
     vm_value value; /* what the code gave, until it is settled */
+    vm_value look;  /* evaluates inside of the function that the code became */
     bool is_async;  /* its promise is of {value} */
     bool is_module; /* its promise is of a namespace */
     bool is_settled;
@@ -97,21 +99,69 @@ static vm_value evaluate_script(struct run *run, const char *file)
         run, vm_eval(isolate->vm, code, file, 1, run->is_async ? VM_EVAL_ASYNC : VM_EVAL_SCRIPT));
 }
 
-/* A top-level return: the code becomes the body of a function, its lines keep their numbers. */
+/* The code as the body of a function; its lines keep their numbers. In a session the function gives
+ * away how to look at what it declares. */
+static struct str body_of(struct run *run)
+{
+    struct isolate *isolate = run->isolate;
+    struct str code = isolate->call->code;
+    if (!isolate->call->is_session)
+        return arena_printf(&isolate->arena, "(async () => {\n\n%.*s\n})", STR_ARG(code));
+    struct str rest = str_slice(code, text_skip_trivia(code, 0), code.len);
+    bool strict = str_starts(rest, STR("'use strict'")) || str_starts(rest, STR("\"use strict\""));
+    return arena_printf(&isolate->arena,
+                        "(async function () {%s arguments[0].look = (code) => eval(code);\n\n"
+                        "%.*s\n})",
+                        strict ? "'use strict';" : "", STR_ARG(code));
+}
+
+/* For a top-level return. */
 static vm_value evaluate_body(struct run *run, const char *file)
+{
+    struct vm *vm = run->isolate->vm;
+    run->is_async = false;
+    /* Two lines before line 1; the engine takes line 0 for "not given". */
+    vm_value function = vm_eval(vm, body_of(run), file, -1, VM_EVAL_SCRIPT);
+    if (vm_kind_of(function) == VM_EXCEPTION)
+        return function;
+    vm_value inside = vm_new_object(vm);
+    vm_value value = vm_call(vm, function, vm_undefined(), &inside, 1);
+    vm_drop(vm, function);
+    run->look = vm_get(vm, inside, "look");
+    vm_drop(vm, inside);
+    return value;
+}
+
+/* What the body declared stays, as what a script declares does. */
+static void keep_names(struct run *run)
 {
     struct isolate *isolate = run->isolate;
     struct vm *vm = isolate->vm;
-    run->is_async = false;
-    struct str body =
-        arena_printf(&isolate->arena, "(async () => {\n\n%.*s\n})", STR_ARG(isolate->call->code));
-    /* Two lines before line 1; the engine takes line 0 for "not given". */
-    vm_value function = vm_eval(vm, body, file, -1, VM_EVAL_SCRIPT);
-    if (vm_kind_of(function) == VM_EXCEPTION)
-        return function;
-    vm_value value = vm_call(vm, function, vm_undefined(), NULL, 0);
-    vm_drop(vm, function);
-    return value;
+    if (!isolate->call->is_session || vm_kind_of(run->look) != VM_OBJECT || vm_is_expired(vm))
+        return;
+    struct buf *names = &isolate->names;
+    buf_clear(names);
+    strip_names(isolate->engine->strip, isolate->call->code, names);
+    char *json = arena_alloc(&isolate->arena, names->len * 4 + 3); /* quotes and a comma for each */
+    size_t len = 0;
+    struct str rest = buf_str(names), name;
+    while (str_split(&rest, '\n', &name)) {
+        (void)vm_undeclare(vm, name);
+        json[len] = len == 0 ? '[' : ',';
+        json[len + 1] = '"';
+        memcpy(json + len + 2, name.ptr, name.len);
+        json[len + 2 + name.len] = '"';
+        len += name.len + 3;
+    }
+    if (len == 0)
+        return;
+    json[len++] = ']';
+    vm_value args[] = {run->look, vm_parse_json(vm, str_n(json, len))};
+    vm_value done = vm_call(vm, isolate->engine->entries.at[ENTRY_KEEP], vm_undefined(), args, 2);
+    if (vm_kind_of(done) == VM_EXCEPTION)
+        vm_drop(vm, vm_take_exception(vm));
+    vm_drop(vm, args[1]);
+    vm_drop(vm, run->look);
 }
 
 static vm_value evaluate(struct run *run)
@@ -389,6 +439,7 @@ static void work(struct vm *vm, void *arg)
         run->value = value;
     if (!run->is_thrown)
         drive(run);
+    keep_names(run);
     isolate->busy++; /* getters and toString of the result may log */
     if (vm_is_expired(vm))
         set_timeout(run);
@@ -462,6 +513,7 @@ int isolate_run(struct isolate *isolate, const struct isolate_call *given,
     struct run run = {.isolate = isolate,
                       .result = ret_result,
                       .value = vm_undefined(),
+                      .look = vm_undefined(),
                       .soft_ns = start + isolate->limits.timeout_ms * 1000000};
     isolate->call = call;
     isolate->host = host;

@@ -107,6 +107,14 @@ static bool on_bridge(void *user, uint32_t id, struct str name, struct str args_
     return true;
 }
 
+static void on_cancel(void *user, uint32_t id)
+{
+    struct server *server = user;
+    isolate_wire_begin(&server->out, WIRE_CANCEL, server->running_tag);
+    isolate_wire_put_u32(&server->out, id);
+    send_out(server);
+}
+
 static struct isolate *find_tagged(struct server *server, uint32_t tag)
 {
     if (server->running != NULL && tag == server->running_tag)
@@ -166,8 +174,11 @@ static void serve_run(struct server *server, uint32_t number, struct str body)
         send_failed(server, 0, &err);
         return;
     }
-    struct isolate_host host = {
-        .user = server, .console = on_console, .bridge = on_bridge, .wait = on_wait};
+    struct isolate_host host = {.user = server,
+                                .console = on_console,
+                                .bridge = on_bridge,
+                                .cancel = on_cancel,
+                                .wait = on_wait};
     AUTO_RESULT struct isolate_result result = {0};
     server->running = number == 0 ? fresh : find(server, number);
     server->running_tag = number == 0 ? ++server->last_tag : server->tags[number];

@@ -29,8 +29,41 @@ struct vm_image {
     uint32_t extent_count;
     struct extent *extents;
     uint64_t bytes;
-    bool is_borrowed; /* the extents' bytes belong to somebody else */
+    /* Where the extents' bytes are; NULL when they belong to somebody else. */
+    uint8_t *store;
+    size_t room;
 };
+
+/* The room of an image that went, for the next one: getting pages from the kernel takes longer than
+ * copying into them. */
+static struct {
+    uint8_t *store;
+    size_t room;
+} spare;
+
+static void take_store(struct vm_image *image, size_t room)
+{
+    if (spare.store != NULL && spare.room >= room) {
+        image->store = spare.store;
+        image->room = spare.room;
+        spare.store = NULL;
+        return;
+    }
+    image->store = mem_resize(NULL, room);
+    image->room = room;
+}
+
+static void give_store(struct vm_image *image)
+{
+    if (image->store == NULL || image->room > KEEP_MAX ||
+        (spare.store != NULL && spare.room >= image->room)) {
+        free(image->store);
+        return;
+    }
+    free(spare.store);
+    spare.store = image->store;
+    spare.room = image->room;
+}
 
 static bool is_zero(const uint8_t *at, size_t size)
 {
@@ -71,6 +104,7 @@ int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err)
         return err_set(err, ERR_GONE, "the isolate has ended: %s", rt_trap_text(vm->trap));
     struct vm_image *image = mem_alloc(sizeof *image);
     fill_head(vm, image);
+    take_store(image, (size_t)(vm->memory->size - vm->frame.stack_top));
     struct extent found;
     uint32_t room = 0;
     for (uint32_t at = vm->frame.stack_top; next_extent(vm, at, &found); at = found.to) {
@@ -78,7 +112,8 @@ int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err)
             room = room == 0 ? 16 : room * 2;
             image->extents = mem_resize(image->extents, room * sizeof *image->extents);
         }
-        found.bytes = mem_dup(vm->memory->data + found.from, found.to - found.from);
+        found.bytes = image->store + image->bytes;
+        memcpy(image->store + image->bytes, vm->memory->data + found.from, found.to - found.from);
         image->extents[image->extent_count++] = found;
         image->bytes += found.to - found.from;
     }
@@ -90,8 +125,7 @@ struct vm_image *vm_image_free(struct vm_image *image)
 {
     if (image == NULL)
         return NULL;
-    for (uint32_t i = 0; i < image->extent_count && !image->is_borrowed; i++)
-        free((void *)image->extents[i].bytes);
+    give_store(image);
     free(image->extents);
     free(image);
     return NULL;
@@ -289,7 +323,6 @@ int vm_image_decode(struct str bytes, const char *key, struct vm_image **ret_ima
                        "the image was made by another build of sandglass: run the code anew");
 
     AUTO_VM_IMAGE struct vm_image *image = mem_alloc(sizeof *image);
-    image->is_borrowed = true;
     uint32_t count = 0;
     bool ok = take_head(&rest, image) && image->extent_count <= EXTENTS_MAX &&
               (uint64_t)image->pages * RT_PAGE <= VM_MEMORY_MAX;

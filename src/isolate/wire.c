@@ -80,7 +80,7 @@ int isolate_wire_take(const struct buf *in, struct isolate_wire_frame *ret_frame
         !isolate_wire_get_u32(&rest, &isolate))
         return 0;
     bool known =
-        (type >= WIRE_RUN && type <= WIRE_ANSWER) || (type >= WIRE_READY && type <= WIRE_FAILED);
+        (type >= WIRE_RUN && type <= WIRE_ANSWER) || (type >= WIRE_READY && type <= WIRE_CANCEL);
     if (!known)
         return err_set(err, ERR_INVALID, "a worker's message of unknown type %u", type);
     if (length > WIRE_BODY_MAX)

@@ -30,6 +30,7 @@ enum isolate_wire_type {
     WIRE_OPENED,
     WIRE_BYTES,
     WIRE_FAILED, /* an err instead of what was asked */
+    WIRE_CANCEL, /* while running: a BRIDGE needs no answer any more */
 };
 
 enum { WIRE_HEAD = 12, WIRE_BODY_MAX = 64 << 20, WIRE_MODULES_MAX = 256 };

@@ -64,6 +64,7 @@ enum worker_event_type {
     WORKER_WAITS,   /* nothing now: ask again when the descriptor is ready, or at the due time */
     WORKER_CONSOLE, /* stream, text */
     WORKER_BRIDGE,  /* call, name, text (arguments, a JSON array): answer it now or later */
+    WORKER_CANCEL,  /* call: it needs no answer any more; one that is sent is ignored */
     /* The last ones. */
     WORKER_DONE,   /* result of a run; a worker that had to be killed gives one too */
     WORKER_NUMBER, /* number */
@@ -114,6 +115,7 @@ struct worker_host {
     void (*console)(void *user, enum isolate_stream stream, struct str text);
     bool (*bridge)(void *user, struct worker *worker, uint64_t call, struct str name,
                    struct str args_json, const char **ret_why);
+    void (*cancel)(void *user, uint64_t call); /* its answer is not wanted any more */
     bool (*wait)(void *user, int fd, bool writes, int64_t ms);
 };
 

@@ -351,6 +351,16 @@ static bool take_bridge(uint32_t tag, struct str body, struct worker_event *even
     return true;
 }
 
+static bool take_cancel(uint32_t tag, struct str body, struct worker_event *event)
+{
+    uint32_t id = 0;
+    if (!isolate_wire_get_u32(&body, &id) || body.len != 0)
+        return false;
+    event->type = WORKER_CANCEL;
+    event->call = (uint64_t)tag << 32 | id;
+    return true;
+}
+
 static bool take_failed(struct str body, struct worker_event *event)
 {
     uint32_t code = 0;
@@ -395,6 +405,8 @@ static bool take_event(struct worker *worker, const struct isolate_wire_frame *f
         return runs && take_console(worker, frame->body, event);
     if (frame->type == WIRE_BRIDGE)
         return runs && take_bridge(frame->isolate, frame->body, event);
+    if (frame->type == WIRE_CANCEL)
+        return runs && take_cancel(frame->isolate, frame->body, event);
     if (!take_last(worker, frame, event))
         return false;
     worker->state = STATE_IDLE;
@@ -465,7 +477,8 @@ void worker_next(struct worker *worker, struct worker_event *ret_event)
         return;
     int got = read_frame(worker, &frame, &err);
     release_long(worker);
-    bool last = got > 0 && frame.type != WIRE_CONSOLE && frame.type != WIRE_BRIDGE;
+    bool last = got > 0 && frame.type != WIRE_CONSOLE && frame.type != WIRE_BRIDGE &&
+                frame.type != WIRE_CANCEL;
     if (got < 0) {
         bool broken = err.code != ERR_UNAVAILABLE;
         end_by_force(worker, ISOLATE_CRASH, broken ? "the worker broke its protocol" : err.msg,

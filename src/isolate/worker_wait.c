@@ -54,6 +54,10 @@ static void await_last(struct worker *worker, const struct worker_host *host,
         case WORKER_BRIDGE:
             serve_bridge(worker, host, ret_event);
             break;
+        case WORKER_CANCEL:
+            if (host != NULL && host->cancel != NULL)
+                host->cancel(host->user, ret_event->call);
+            break;
         case WORKER_DONE:
         case WORKER_NUMBER:
         case WORKER_BYTES:

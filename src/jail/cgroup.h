@@ -66,9 +66,17 @@ int cgroup_limit(const struct cgroup_host *host, struct cgroup *cgroup,
 /* Descriptor of the unified directory for CLONE_INTO_CGROUP, or -1 when there is none. It stays the
  * group's. */
 int cgroup_open_unified(const struct cgroup_host *host, struct cgroup *cgroup);
-/* Puts `pid` in; `unified_too` when it was not cloned into that tree. */
-int cgroup_attach(const struct cgroup_host *host, struct cgroup *cgroup, pid_t pid,
-                  bool unified_too, struct err *err) MUST_USE;
+/* Where a process writes itself in; the unified one only where it was not cloned into it. They stay
+ * the group's. */
+struct cgroup_doors {
+    int fds[CG_COUNT];
+    size_t count;
+};
+int cgroup_doors(const struct cgroup_host *host, struct cgroup *cgroup, bool unified_too,
+                 struct cgroup_doors *ret_doors, struct err *err) MUST_USE;
+/* Called by the process itself: the kernel may make it wait for a grace period of many
+ * milliseconds, for which the maker has no time. */
+int cgroup_enter(const struct cgroup_doors *doors, struct err *err) MUST_USE;
 /* Ends every process in it. False when the host has no cgroup.kill: end the pid namespace's init
  * through its pidfd then. */
 bool cgroup_kill(const struct cgroup_host *host, struct cgroup *cgroup);
@@ -96,6 +104,7 @@ bool cgroup_remove(struct cgroup_host *host, struct cgroup *cgroup);
  * False while something still lives in it. */
 bool cgroup_retire(struct cgroup_host *host, struct cgroup *cgroup, const struct cgroup_stats *last,
                    size_t keep);
-/* One step towards `count` groups in stock: one more with these limits, or one less. Says whether
- * there was something to do. */
-bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count);
+/* One step towards `count` groups in stock, at most `keep`: one more with these limits, or one
+ * less. Says whether there was something to do. */
+bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count,
+                  size_t keep);

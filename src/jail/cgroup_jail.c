@@ -134,19 +134,28 @@ int cgroup_open_unified(const struct cgroup_host *host, struct cgroup *cgroup)
     return open_file(host, cgroup, UNIFIED, CG_UNIFIED, "", O_RDONLY | O_DIRECTORY);
 }
 
-int cgroup_attach(const struct cgroup_host *host, struct cgroup *cgroup, pid_t pid,
-                  bool unified_too, struct err *err)
+int cgroup_doors(const struct cgroup_host *host, struct cgroup *cgroup, bool unified_too,
+                 struct cgroup_doors *ret_doors, struct err *err)
 {
-    char text[16];
-    size_t len = (size_t)snprintf(text, sizeof text, "%d", (int)pid);
-    for (int slot = 0; slot < CG_COUNT; slot++) {
+    struct cgroup_doors doors = {0};
+    for (int slot = 0; slot < CG_COUNT && cgroup->name[0] != '\0'; slot++) {
         if (!is_used(host, slot) || (slot == CG_UNIFIED && !unified_too))
             continue;
         int fd =
             open_file(host, cgroup, PROCS + slot, (enum cgroup_slot)slot, "cgroup.procs", O_WRONLY);
-        if (fd < 0 || SYS(write(fd, text, len)) < 0)
-            return err_sys(err, errno, "enter the %s group", cgroup_slot_names[slot]);
+        if (fd < 0)
+            return err_sys(err, errno, "open the %s group", cgroup_slot_names[slot]);
+        doors.fds[doors.count++] = fd;
     }
+    *ret_doors = doors;
+    return 0;
+}
+
+int cgroup_enter(const struct cgroup_doors *doors, struct err *err)
+{
+    for (size_t i = 0; i < doors->count; i++)
+        if (SYS(write(doors->fds[i], "0", 1)) < 0)
+            return err_sys(err, errno, "enter a control group");
     return 0;
 }
 
@@ -268,11 +277,16 @@ bool cgroup_remove(struct cgroup_host *host, struct cgroup *cgroup)
     return gone;
 }
 
+static bool can_serve_again(const struct cgroup_host *host)
+{
+    return !host->v2[CG_MEMORY] && host->fds[CG_UNIFIED] >= 0;
+}
+
 /* Whether the next jail in it could tell it from a new one by what it is allowed. */
 static bool is_like_new(const struct cgroup_host *host, struct cgroup *cgroup,
                         const struct cgroup_stats *last)
 {
-    if (cgroup->is_spoilt || host->v2[CG_MEMORY] || host->fds[CG_UNIFIED] < 0)
+    if (cgroup->is_spoilt || !can_serve_again(host))
         return false;
     int events = open_file(host, cgroup, EVENTS, CG_UNIFIED, "cgroup.events", O_RDONLY);
     if (read_number(events, "populated") != 0)
@@ -299,13 +313,17 @@ bool cgroup_retire(struct cgroup_host *host, struct cgroup *cgroup, const struct
     return true;
 }
 
-bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count)
+bool cgroup_stock(struct cgroup_host *host, const struct jail_limits *limits, size_t count,
+                  size_t keep)
 {
     struct err err;
-    size_t wanted = host->v2[CG_MEMORY] ? 0 : MIN(count, (size_t)CGROUP_STOCK_MAX);
-    if (host->stock_count > wanted)
-        return cgroup_remove(host, &host->stock[--host->stock_count]);
-    if (host->stock_count == wanted)
+    size_t most = MIN(MAX(count, keep), (size_t)CGROUP_STOCK_MAX);
+    if (host->stock_count > most) {
+        bool gone = cgroup_remove(host, &host->stock[host->stock_count - 1]);
+        host->stock_count -= gone;
+        return gone;
+    }
+    if (host->stock_count >= count || !can_serve_again(host))
         return false;
     struct cgroup cgroup;
     if (make_new(host, limits, &cgroup, &err) < 0 || cgroup.name[0] == '\0')

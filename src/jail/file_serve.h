@@ -48,7 +48,7 @@ struct file_row {
 
 /* NULL for a verb that is none. Files of the verbs: file_verbs.c, file_heavy.c. */
 const struct file_row *file_row_of(uint32_t verb);
-/* Like the row's worker, but larger when this very question asks for more. */
+/* Like the row's worker, unless this very question asks for more or for little. */
 enum file_worker file_worker_of(const struct file_row *row, const struct jail_file *question);
 
 /* Serves it whole and sends the last answer. Fails only when that cannot be sent. */

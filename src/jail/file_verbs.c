@@ -4,6 +4,8 @@
 #include "base/err.h"
 #include "jail/file_serve.h"
 
+enum { SHORT_LIST = 200 };
+
 static int do_stat(struct files *files, const struct jail_file *q, UNUSED int data_fd,
                    UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                    struct err *err)
@@ -270,10 +272,26 @@ const struct file_row *file_row_of(uint32_t verb)
     return NULL;
 }
 
+/* A page of a directory that is not large: a fork would cost ten times the work. */
+static bool is_short_list(const struct jail_file *question)
+{
+    AUTO_FILES struct files *files = NULL;
+    struct files_options options = {.in_root = true};
+    struct err err;
+    bool is_small = false;
+    if (question->recursive || files_open("/", &options, &files, &err) < 0 ||
+        files_is_small_dir(files, question->path, SHORT_LIST, &is_small, &err) < 0)
+        return false;
+    return is_small;
+}
+
 enum file_worker file_worker_of(const struct file_row *row, const struct jail_file *question)
 {
     /* A tree of any size, or a disk that takes its time. */
-    bool is_long = (row->verb == JAIL_FILE_DELETE && question->recursive) ||
-                   (row->verb == JAIL_FILE_WRITE && question->sync);
-    return is_long ? FILE_CHILD : row->worker;
+    if ((row->verb == JAIL_FILE_DELETE && question->recursive) ||
+        (row->verb == JAIL_FILE_WRITE && question->sync))
+        return FILE_CHILD;
+    if (row->verb == JAIL_FILE_LIST && is_short_list(question))
+        return FILE_INLINE;
+    return row->worker;
 }

@@ -16,6 +16,9 @@
  * complete at the end of the stream: name the size (`expected`) or cancel, else what is cut short
  * counts as all.
  *
+ * After jail_relayer every question means the new root; one that was under way, a watch above all,
+ * goes on with the old one: cancel it and ask again.
+ *
  * What an init in the hands of a tenant could answer is checked: kinds, sizes, the number of
  * records, paths that name no place below. The rest is its word: contents, names and figures of a
  * jail are the tenant's in any case. */

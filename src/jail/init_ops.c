@@ -168,8 +168,10 @@ bool ops_cancel(struct ops *ops, uint32_t id)
         struct op *op = &ops->items.ptr[i];
         if (op->id != id)
             continue;
-        if (op->pid > 0)
+        if (op->pid > 0) {
             (void)kill(op->pid, SIGTERM);
+            (void)kill(op->pid, SIGCONT); /* the tenant may have stopped it */
+        }
         ops_remove(ops, i);
         return true;
     }

@@ -6,7 +6,9 @@
  * is changed, the root is exchanged under them. `plan` is the one the jail was made with. BUSY: a
  * command has a file of the layer open for writing or works in a directory of it; nothing has
  * changed then. What a command has open for reading it keeps, as it was. Volumes, /tmp and memory
- * are not part of a checkpoint.
+ * are not part of a checkpoint. A file operation that is under way inside (jail/files.h) began at
+ * the old root and would be refused there with EROFS, and a watch would see nothing any more: none
+ * may be under way.
  *
  * Whoever may wait uses layers_*_live. An event loop takes the steps one by one: those that touch
  * the disk on a worker, the other one between two events of its warden.

@@ -62,6 +62,22 @@ static int enter_places(struct maker *maker, struct err *err)
     return template_enter(&maker->template, maker->ids.privileged, err);
 }
 
+/* Docks: low descriptors that a jail's process finds its socket at.
+ *
+ * The process begins with our table of descriptors instead of a copy, and copies for itself only
+ * what lies below `above`: a maker that holds a thousand jails holds many thousand descriptors. So
+ * what it needs must lie low, and stay until it has left our table. */
+
+static int open_docks(struct maker *maker, struct err *err)
+{
+    for (size_t i = 0; i < MAKER_DOCKS; i++) {
+        maker->docks[i] = SYS(fcntl(maker->self_fd, F_DUPFD_CLOEXEC, MAKER_DOCK_FIRST));
+        if (maker->docks[i] < 0)
+            return err_sys(err, errno, "reserve a descriptor");
+    }
+    return 0;
+}
+
 int maker_init(struct maker *maker, struct str init_program, struct err *err)
 {
     *maker = (struct maker){.home_net = -1, .self_fd = -1, .init_fd = -1, .keep = MAKER_KEEP};
@@ -70,7 +86,7 @@ int maker_init(struct maker *maker, struct str init_program, struct err *err)
     if (maker->self_fd < 0)
         return err_sys(err, errno, "pidfd_open (needs Linux 5.3)");
     maker->init_fd = load_program(init_program, err);
-    if (maker->init_fd < 0 || enter_places(maker, err) < 0)
+    if (maker->init_fd < 0 || open_docks(maker, err) < 0 || enter_places(maker, err) < 0)
         return -1;
     /* Home is where nothing can be reached: if a step back were ever forgotten, the next jail
      * would sit in an empty namespace and not in the host's. */
@@ -78,37 +94,75 @@ int maker_init(struct maker *maker, struct str init_program, struct err *err)
         return err_sys(err, errno, "make a network namespace");
     fd_close(&maker->home_net);
     maker->home_net = maker->nets.home_fd = netns_open_own(err);
-    return maker->home_net < 0 ? -1 : 0;
+    if (maker->home_net < 0)
+        return -1;
+    return undertaker_start(&maker->undertaker, err);
 }
 
 void maker_done(struct maker *maker)
 {
     net_stock_done(&maker->nets);
-    while (maker_drop_tree(maker))
-        ;
+    undertaker_stop(&maker->undertaker);
     cgroup_host_close(&maker->cgroups);
     ids_done(&maker->ids);
     template_done(&maker->template);
     fd_close(&maker->home_net);
     fd_close(&maker->self_fd);
     fd_close(&maker->init_fd);
+    for (size_t i = 0; i < MAKER_DOCKS; i++)
+        if (maker->docks[i] > 0)
+            fd_close(&maker->docks[i]);
+}
+
+/* Moves `fd` there; leaves it where it is when all are taken. */
+static void dock(struct maker *maker, struct made *made, int *fd)
+{
+    for (int i = 0; i < MAKER_DOCKS; i++) {
+        if (maker->docked[i] || maker->docks[i] == 0)
+            continue;
+        if (SYS(dup3(*fd, maker->docks[i], O_CLOEXEC)) < 0)
+            return;
+        fd_close(fd);
+        maker->docked[i] = true;
+        made->dock = i + 1;
+        return;
+    }
+}
+
+void maker_undock(struct maker *maker, struct made *made)
+{
+    if (made->mounts != NULL)
+        mount_set_done(made->mounts);
+    free(made->mounts);
+    made->mounts = NULL;
+    if (made->dock == 0)
+        return;
+    int i = made->dock - 1;
+    made->dock = 0;
+    /* The number stays reserved. */
+    maker->docked[i] = dup3(maker->self_fd, maker->docks[i], O_CLOEXEC) < 0;
 }
 
 /* The jail's process, until it is init: says what went wrong in one message and leaves. */
-static void NORETURN run_child(const struct setup *setup)
+static void NORETURN run_child(const struct setup *setup, const struct cgroup_doors *doors,
+                               unsigned above)
 {
     struct err err = {0};
     static char go[WIRE_MAX];
     int oom[WIRE_FDS_MAX];
+    int entered = cgroup_enter(doors, &err);
+    /* Until here the maker's table is ours too. */
+    if (above > 0 && k_close_range(above, ~0u, CLOSE_RANGE_UNSHARE) < 0)
+        _exit(2);
     /* Descriptor 3 is the maker's own socket to the daemon: nothing in here may speak on that. */
     if (dup2(setup->control_fd, SETUP_CONTROL_FD) < 0)
         _exit(2);
     struct setup own = *setup;
-    if (wire_recv(SETUP_CONTROL_FD, go, oom, true, &err) == 1) {
+    if (entered == 0 && wire_recv(SETUP_CONTROL_FD, go, oom, true, &err) == 1) {
         own.oom_fd = oom[0];
         if (setup_run(&own, &err) == 0)
             abort(); /* it comes back only when it failed */
-    } else {
+    } else if (entered == 0) {
         (void)err_set(&err, ERR_CANCELED, "the maker gave up");
     }
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
@@ -123,10 +177,25 @@ static void NORETURN run_child(const struct setup *setup)
      (DEFENDED(PID_NS) ? CLONE_NEWPID : 0) | (DEFENDED(IPC_NS) ? CLONE_NEWIPC : 0) |               \
      (DEFENDED(UTS_NS) ? CLONE_NEWUTS : 0))
 
+/* Where the descriptors end that the jail's process needs; 0 when its socket is not in a dock. */
+static unsigned needed_below(const struct maker *maker, const struct made *made,
+                             const struct mount_set *mounts)
+{
+    if (made->dock == 0)
+        return 0;
+    int own = MAX(maker->init_fd, maker->self_fd), sources = mount_set_top(mounts);
+    int top = MAX(maker->docks[made->dock - 1], own);
+    return (unsigned)MAX(top, sources) + 1;
+}
+
 static int clone_child(struct maker *maker, struct made *made, const struct setup *setup,
                        struct err *err)
 {
+    unsigned above = needed_below(maker, made, setup->mounts);
     int group = cgroup_open_unified(&maker->cgroups, &made->cgroup);
+    struct cgroup_doors doors;
+    if (cgroup_doors(&maker->cgroups, &made->cgroup, group < 0, &doors, err) < 0)
+        return -1;
     struct clone_args args = {
         .flags = NAMESPACES | CLONE_PIDFD,
         .pidfd = (uintptr_t)&made->pidfd,
@@ -136,20 +205,22 @@ static int clone_child(struct maker *maker, struct made *made, const struct setu
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)group;
     }
+    if (above > 0)
+        args.flags |= CLONE_FILES;
     if (DEFENDED(NET_NS) && netns_enter(made->net.fd, err) < 0)
         return -1;
     made->pid = k_clone3(&args);
     if (made->pid == 0)
-        run_child(setup);
+        run_child(setup, &doors, above);
     int code = errno;
     if (netns_enter(maker->home_net, err) < 0)
         return -1;
     if (made->pid < 0)
         return err_sys(err, code, KERNEL_NO_NAMESPACES);
-    return cgroup_attach(&maker->cgroups, &made->cgroup, made->pid, group < 0, err);
+    return 0;
 }
 
-/* Limits stand, ids are mapped, the process is in its groups: now it may move. It takes along the
+/* Limits stand, ids are mapped: once it is in its groups it may move. It takes along the
  * one file of /proc that init writes to, which nobody can open from inside. */
 static int let_go(const struct maker *maker, const struct made *made, struct err *err)
 {
@@ -164,24 +235,23 @@ static int let_go(const struct maker *maker, const struct made *made, struct err
 static int run_jail(struct maker *maker, const struct jail_plan *plan, struct made *made,
                     struct err *err)
 {
-    struct mount_set mounts;
     int pair[2];
-    if (mount_set_open(&mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
+    made->mounts = mem_alloc(sizeof *made->mounts);
+    if (mount_set_open(made->mounts, &maker->template, plan, made->outer_id, &made->map, err) < 0)
         return -1;
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0) {
-        mount_set_done(&mounts);
+    made->has_sources = mount_set_top(made->mounts) >= 0;
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
         return err_sys(err, errno, "socketpair");
-    }
     AUTO_CLOSE int inner = pair[1];
     made->control_fd = pair[0];
+    dock(maker, made, &inner);
     struct setup setup = {.plan = plan,
-                          .mounts = &mounts,
-                          .control_fd = inner,
+                          .mounts = made->mounts,
+                          .control_fd = made->dock > 0 ? maker->docks[made->dock - 1] : inner,
                           .init_fd = maker->init_fd,
                           .alive_fd = maker->self_fd};
-    int done = clone_child(maker, made, &setup, err);
-    mount_set_done(&mounts);
-    if (done < 0 || ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
+    if (clone_child(maker, made, &setup, err) < 0 ||
+        ids_write_maps(made->pid, JAIL_UID, made->outer_id, err) < 0)
         return -1;
     return let_go(maker, made, err);
 }
@@ -203,9 +273,8 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
     if (done == 0)
         done = run_jail(maker, plan, &made, err);
     if (done < 0) {
-        struct cgroup_stats stats;
         maker_kill(maker, &made);
-        maker_bury(maker, &made, &stats);
+        maker_reap(maker, &made);
         for (int i = 0; i < 100 && !maker_clear(maker, &made); i++)
             (void)usleep(1000);
         return err_wrap(err, "make a jail");
@@ -226,16 +295,10 @@ int maker_listen(struct maker *maker, const struct made *made, uint32_t port, st
 void maker_hold_tree(struct maker *maker, struct made *made)
 {
     char path[32];
+    if (made->has_sources)
+        return;
     (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
     made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
-}
-
-bool maker_drop_tree(struct maker *maker)
-{
-    if (maker->tree_count == 0)
-        return false;
-    fd_close(&maker->old_trees[--maker->tree_count]);
-    return true;
 }
 
 void maker_kill(struct maker *maker, struct made *made)
@@ -249,7 +312,7 @@ void maker_kill(struct maker *maker, struct made *made)
     (void)k_pidfd_send_signal(made->pidfd, SIGKILL);
 }
 
-void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret_stats)
+void maker_reap(struct maker *maker, struct made *made)
 {
     if (made->pidfd >= 0) {
         siginfo_t info = {0};
@@ -257,20 +320,18 @@ void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret
             ;
     }
     cgroup_read_stats(&maker->cgroups, &made->cgroup, &made->last);
-    *ret_stats = made->last;
-    fd_close(&made->pidfd);
-    fd_close(&made->control_fd);
-    netns_close_sockets(made->sockets);
-    fd_close(&made->map.fd);
-    /* A gateway's sockets may live on in the daemon. */
-    net_give_back(&maker->nets, &made->net, !made->has_gateway);
-    if (made->tree_fd >= 0 && maker->tree_count < MAKER_TREES_MAX)
-        maker->old_trees[maker->tree_count++] = fd_take(&made->tree_fd);
-    fd_close(&made->tree_fd);
 }
 
 bool maker_clear(struct maker *maker, struct made *made)
 {
+    fd_close(&made->pidfd);
+    fd_close(&made->control_fd);
+    fd_close(&made->map.fd);
+    netns_close_sockets(made->sockets);
+    maker_undock(maker, made);
+    /* A gateway's sockets may live on in the daemon. */
+    net_give_back(&maker->nets, &made->net, !made->has_gateway);
+    undertaker_take(&maker->undertaker, &made->tree_fd);
     if (!cgroup_retire(&maker->cgroups, &made->cgroup, &made->last, maker->keep))
         return false;
     ids_give_back(&maker->ids, made->outer_id);

@@ -8,10 +8,11 @@
 #include "jail/ids.h"
 #include "jail/mounts.h"
 #include "jail/net_stock.h"
+#include "jail/undertaker.h"
 
 struct err;
 
-enum { MAKER_TREES_MAX = 64, MAKER_KEEP = 32 };
+enum { MAKER_KEEP = 32, MAKER_DOCKS = 8, MAKER_DOCK_FIRST = 8 };
 
 struct maker {
     struct ids ids;
@@ -21,9 +22,10 @@ struct maker {
     int self_fd; /* pidfd of this process */
     int init_fd; /* sealed memfd */
     size_t keep; /* groups and networks that are kept to serve again */
+    int docks[MAKER_DOCKS];
+    bool docked[MAKER_DOCKS];
     struct net_stock nets;
-    int old_trees[MAKER_TREES_MAX]; /* mount namespaces of jails that are gone */
-    size_t tree_count;
+    struct undertaker undertaker;
 };
 
 /* One jail as the maker sees it. */
@@ -34,10 +36,13 @@ struct made {
     struct net net;
     int tree_fd;               /* its mount namespace; -1: not held */
     int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
+    bool has_sources;          /* directories of the host are mounted in it */
+    struct mount_set *mounts;  /* until maker_undock: its process takes them from our table */
+    int dock;                  /* 1 + the index of the dock that its process starts from; 0: none */
     bool has_gateway;
     uint32_t outer_id;
     struct cgroup cgroup;
-    struct cgroup_stats last; /* figures of its groups; after maker_bury */
+    struct cgroup_stats last; /* figures of its groups; after maker_reap */
     struct owner_map map;
 };
 
@@ -45,13 +50,15 @@ struct made {
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
 
-/* Returns when the jail's process runs; its first message on control_fd says how it went. */
+/* Returns when the jail's process runs; its first message on control_fd says how it went. A process
+ * that dies before it can say anything shows on the pidfd alone. */
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err) MUST_USE;
-/* Holds the jail's file tree, so that taking it apart does not delay the news of its end. */
+/* To be called with its first message: it has what it needs. */
+void maker_undock(struct maker *maker, struct made *made);
+/* Holds the jail's file tree, so that taking it apart does not delay the news of its end. One with
+ * anything of the host's in it is not held: whoever hears of its end may want that back. */
 void maker_hold_tree(struct maker *maker, struct made *made);
-/* Takes one apart that is no longer used; says whether there was one. */
-bool maker_drop_tree(struct maker *maker);
 
 /* One more listening socket in a jail with JAIL_NET_GATEWAY. */
 int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
@@ -59,6 +66,7 @@ int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
 
 /* Ends every process; the pidfd becomes readable when the last is gone. */
 void maker_kill(struct maker *maker, struct made *made);
-/* Reaps and closes; gives the figures. False while its groups cannot be removed: try again. */
-void maker_bury(struct maker *maker, struct made *made, struct cgroup_stats *ret_stats);
+/* Reaps and leaves the figures in `last`: all that its owner waits for. */
+void maker_reap(struct maker *maker, struct made *made);
+/* What is left of it, behind the answer. False while its groups cannot be removed: try again. */
 bool maker_clear(struct maker *maker, struct made *made);

@@ -155,6 +155,16 @@ int mount_set_open(struct mount_set *set, const struct template *template,
     return done;
 }
 
+int mount_set_top(const struct mount_set *set)
+{
+    int top = set->upper_fd;
+    for (size_t i = 0; i < set->count; i++)
+        top = MAX(top, set->items[i].fd);
+    for (size_t i = 0; i < set->layer_count; i++)
+        top = MAX(top, set->layer_fds[i]);
+    return top;
+}
+
 void mount_set_done(struct mount_set *set)
 {
     for (size_t i = 0; i < set->count; i++)

@@ -54,6 +54,8 @@ int mount_set_open(struct mount_set *set, const struct template *template,
                    const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
                    struct err *err) MUST_USE;
 void mount_set_done(struct mount_set *set);
+/* The highest of its descriptors; -1: it has none. */
+int mount_set_top(const struct mount_set *set);
 
 /* Finds out what of /proc must be masked; once, in the maker, before the first jail. */
 void mounts_prepare(bool as_root);
@@ -69,11 +71,13 @@ int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int 
                  struct err *err) MUST_USE;
 
 /* Parts of the template that are mounts of their own; NULL behind the last. */
+enum { MOUNTS_PARTS_MAX = 16 };
 extern const char *const mounts_template_parts[];
 
-/* Directories of the template belong to nobody in a jail; those that tenants write to are made in
- * the writable layer, unless a layer of theirs has them. */
-int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err) MUST_USE;
+/* Directories of the template belong to nobody in a jail; those that tenants write to, or that
+ * volumes are made in, are made in the writable layer, unless a layer of theirs has them. */
+int mounts_own_places(const struct mount_set *set, const struct jail_plan *plan, int upper_fd,
+                      struct err *err) MUST_USE;
 
 /* Places that tenant code may write to, for the second fence; ends with NULL. */
 const char *const *mounts_writable(const struct jail_plan *plan);

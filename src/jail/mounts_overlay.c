@@ -157,23 +157,44 @@ static int undelete(int upper_fd, const char *name, struct err *err)
     return 0;
 }
 
-int mounts_own_places(const struct mount_set *set, int upper_fd, struct err *err)
+static int own_place(const struct mount_set *set, int upper_fd, const char *name, struct err *err)
+{
+    struct stat st;
+    bool there = fstatat(upper_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+        return undelete(upper_fd, name, err);
+    if (there && !S_ISDIR(st.st_mode))
+        return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' is not a directory", name);
+    if (there || is_below(set, name))
+        return 0;
+    AUTO_CLOSE int made = mounts_make_in(upper_fd, name, true);
+    if (made < 0)
+        return err_sys(err, errno, "make '/%s'", name);
+    return 0;
+}
+
+static bool has_volume_in(const struct jail_plan *plan, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const char *dst = plan->mounts[i].dst;
+        if (strncmp(dst + 1, name, len) == 0 && dst[len + 1] == '/')
+            return true;
+    }
+    return false;
+}
+
+int mounts_own_places(const struct mount_set *set, const struct jail_plan *plan, int upper_fd,
+                      struct err *err)
 {
     static const char *const dirs[] = {"workspace", "home", "home/sandbox"};
-    for (size_t i = 0; i < countof(dirs); i++) {
-        struct stat st;
-        bool there = fstatat(upper_fd, dirs[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
-        if (there && S_ISCHR(st.st_mode) && st.st_rdev == 0) {
-            if (undelete(upper_fd, dirs[i], err) < 0)
-                return -1;
-        } else if (there && !S_ISDIR(st.st_mode)) {
-            return err_set(err, ERR_INVALID, "bad_rootfs: '/%s' is not a directory", dirs[i]);
-        } else if (!there && !is_below(set, dirs[i])) {
-            AUTO_CLOSE int made = mounts_make_in(upper_fd, dirs[i], true);
-            if (made < 0)
-                return err_sys(err, errno, "make '/%s'", dirs[i]);
-        }
-    }
+    static const char *const parents[] = {"mnt", "opt", "cache"};
+    for (size_t i = 0; i < countof(dirs); i++)
+        if (own_place(set, upper_fd, dirs[i], err) < 0)
+            return -1;
+    for (size_t i = 0; i < countof(parents); i++)
+        if (has_volume_in(plan, parents[i]) && own_place(set, upper_fd, parents[i], err) < 0)
+            return -1;
     return 0;
 }
 
@@ -185,7 +206,7 @@ static int own_places(const struct mount_set *set, const struct jail_plan *plan,
         SYS(open(WRITABLE "/upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (upper < 0)
         return err_sys(err, errno, "open the writable layer");
-    return mounts_own_places(set, upper, err);
+    return mounts_own_places(set, plan, upper, err);
 }
 
 int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)

@@ -36,7 +36,8 @@ struct job {
     const struct jail_plan *plan;
     int base_fd; /* lowest layer; -1: the plan's own */
     bool frozen;
-    bool others; /* commands are running */
+    bool others;       /* commands are running */
+    const bool *parts; /* of mounts_template_parts: which are mounts at all */
     int anchor_fd, old_fd, new_fd;
     uint64_t old_mount;
     struct place places[PLACES_MAX];
@@ -159,7 +160,7 @@ static int put_layers(struct job *job, struct err *err)
     if (put_layer(job->set->upper_fd, overlay.upper, err) < 0)
         return -1;
     AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
-    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, upper, err) < 0))
+    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, job->plan, upper, err) < 0))
         return -1;
     if (SYS(mkdir(JAIL_ANCHOR_SPARE "/new", 0755)) < 0)
         return err_sys(err, errno, "make a place");
@@ -238,7 +239,7 @@ static int add_places(struct job *job, struct err *err)
 {
     const struct jail_plan *plan = job->plan;
     for (size_t i = 0; mounts_template_parts[i] != NULL; i++)
-        if (add_place(job, mounts_template_parts[i], err) < 0)
+        if (job->parts[i] && add_place(job, mounts_template_parts[i], err) < 0)
             return -1;
     if (add_place(job, "proc", err) < 0 || add_place(job, "tmp", err) < 0 ||
         add_place(job, "workspace", err) < 0)
@@ -319,6 +320,30 @@ static int run_job(struct job *job, struct err *err)
     return -1;
 }
 
+/* On most hosts half of them are links. Looked up once: the template never changes. */
+static const bool *real_parts(void)
+{
+    static bool parts[MOUNTS_PARTS_MAX], known;
+    for (size_t i = 0; !known && mounts_template_parts[i] != NULL; i++) {
+        char path[64];
+        struct stat st;
+        assert(i < MOUNTS_PARTS_MAX);
+        (void)snprintf(path, sizeof path, TREE "/%s", mounts_template_parts[i]);
+        parts[i] = lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    }
+    known = true;
+    return parts;
+}
+
+/* Taking the old overlay apart costs as much as half of the exchange: held here, that is done when
+ * nobody waits. */
+static int hold_root(const struct maker *maker, const struct made *made)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "%d/root", (int)made->pid);
+    return openat(maker->template.proc_fd, path, O_PATH | O_CLOEXEC);
+}
+
 int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *plan,
                 bool was_frozen, bool *ret_broken, struct err *err)
 {
@@ -338,11 +363,13 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
                               .set = &set,
                               .plan = plan,
                               .base_fd = base,
+                              .parts = real_parts(),
                               .frozen = was_frozen,
                               .anchor_fd = -1,
                               .old_fd = -1,
                               .new_fd = -1};
     struct job job = start;
+    AUTO_CLOSE int old_root = hold_root(maker, made);
     int done =
         plan->base == NULL && base < 0 ? err_sys(err, errno, "open the base") : run_job(&job, err);
     /* Init alone does nothing that it was not asked for, and its owner waits for us. */
@@ -360,5 +387,6 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
         done = -1;
     }
     mount_set_done(&set);
+    undertaker_take(&maker->undertaker, &old_root);
     return done;
 }

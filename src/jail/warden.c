@@ -22,7 +22,7 @@
 
 /* A jail's way. BUILDING: its process sets itself up; control_fd is watched. POOLED: finished,
  * waits for an owner; pidfd is watched. OWNED: handed over by hand_over(). ENDING: killed by
- * end_jail(), pidfd is watched. BURIED: reaped by on_dead(), its groups may still be busy.
+ * end_jail(), pidfd is watched. BURIED: reaped by on_dead(); what it held is being put away.
  * FREE: the slot can be used again. */
 enum state { FREE, BUILDING, POOLED, OWNED, ENDING, BURIED };
 
@@ -32,7 +32,9 @@ struct slot {
     uint32_t request; /* whom to answer; 0: nobody asked, it is for the pool */
     bool answer_end;
     bool frozen;      /* by its owner */
+    bool is_dead;     /* while its owner does not know yet */
     uint32_t profile; /* of the pool, when it was made for it */
+    uint32_t birth;   /* tells events of this jail from those of the slot's last */
 };
 
 struct warden {
@@ -48,26 +50,46 @@ struct warden {
     struct jail_plan profile_plan;
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
-    size_t owed; /* being built for somebody who waits */
+    int64_t pool_idle_ns; /* without a question for so long, it rests; 0: never */
+    size_t owed;          /* being built for somebody who waits */
     size_t buried;
+    uint32_t births;
     int64_t asked_ns;        /* when the last question came */
     int64_t refill_after_ns; /* breathing space after a failure */
+    bool is_stocked;         /* nothing is left to do until somebody asks */
     bool leaving;
 };
 
 static struct warden self;
 
-enum { REFILL_AT_ONCE = 2, REFILL_PAUSE_MS = 100, QUIET_MS = 3, NETS_READY = 8 };
+/* A pool is refilled while questions come only when less than one in REFILL_LOW is left. What is
+ * kept to serve again follows its size; at rest next to nothing is kept. */
+enum {
+    REFILL_LOW = 8,
+    REFILL_AT_ONCE = 2,
+    REFILL_PAUSE_MS = 100,
+    QUIET_MS = 3,
+    STOCK_READY = 8,
+    STOCK_LEAST = 16,
+    STOCK_PER_JAIL = 4,
+    REST_READY = 1,
+};
 
-/* epoll words: the slot's index and whether it is its pidfd. */
+/* epoll words: the slot's index, whether it is its pidfd, and the birth of its jail. */
 enum { WORD_DAEMON = UINT32_MAX };
 
+static uint64_t word_of(size_t index, bool is_pidfd)
+{
+    return (uint64_t)self.slots.ptr[index].birth << 33 | (uint64_t)is_pidfd << 32 | (uint32_t)index;
+}
+
+/* A death is told once: whose jail is with its owner then, is asked for later. */
 static void watch(int fd, size_t index, bool is_pidfd)
 {
-    struct epoll_event event = {.events = EPOLLIN,
-                                .data.u64 = (uint64_t)is_pidfd << 32 | (uint32_t)index};
+    struct epoll_event event = {.events = is_pidfd ? EPOLLIN | EPOLLET : EPOLLIN,
+                                .data.u64 = word_of(index, is_pidfd)};
     int done = epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event);
-    assert(done == 0 || errno == EEXIST);
+    assert(done == 0);
 }
 
 static void unwatch(int fd)
@@ -118,8 +140,10 @@ static int build(const struct jail_plan *plan, uint32_t request, struct err *err
     self.slots.ptr[index] = (struct slot){.state = BUILDING,
                                           .made = made,
                                           .request = request,
-                                          .profile = request == 0 ? self.profile_number : 0};
+                                          .profile = request == 0 ? self.profile_number : 0,
+                                          .birth = ++self.births & (UINT32_MAX >> 1)};
     watch(made.control_fd, index, false);
+    watch(made.pidfd, index, true);
     self.pool_building += request == 0;
     self.owed += request != 0;
     return 0;
@@ -139,20 +163,23 @@ static void hand_over(size_t index, uint32_t request)
     netns_close_sockets(slot->made.sockets);
 }
 
+static void on_dead(size_t index);
+
 static void end_jail(size_t index)
 {
     struct slot *slot = &self.slots.ptr[index];
     if (slot->state == POOLED)
         self.pool_ready--;
-    else
-        watch(slot->made.pidfd, index, true);
     if (slot->state == BUILDING) {
         unwatch(slot->made.control_fd);
         self.pool_building -= slot->request == 0;
         self.owed -= slot->request != 0;
     }
     slot->state = ENDING;
-    maker_kill(&self.maker, &slot->made);
+    if (slot->is_dead)
+        on_dead(index);
+    else
+        maker_kill(&self.maker, &slot->made);
 }
 
 /* Its groups are removed; the kernel may need a moment after the last process is reaped. */
@@ -167,16 +194,14 @@ static void clear(struct slot *slot)
 static void on_dead(size_t index)
 {
     struct slot *slot = &self.slots.ptr[index];
-    struct cgroup_stats stats;
     if (slot->state == POOLED)
         self.pool_ready--;
-    unwatch(slot->made.pidfd);
-    maker_bury(&self.maker, &slot->made, &stats);
+    maker_reap(&self.maker, &slot->made);
     if (slot->answer_end)
-        say_stats(slot->request, &stats);
+        say_stats(slot->request, &slot->made.last);
+    unwatch(slot->made.pidfd);
     slot->state = BURIED;
     self.buried++;
-    clear(slot);
 }
 
 /* First word of a new jail: ready, or why not. */
@@ -189,6 +214,8 @@ static void on_built(size_t index)
     ssize_t len = wire_recv(slot->made.control_fd, self.in, fds, false, &err);
     struct wire_in in = wire_open(str_n(self.in, len > 0 ? (size_t)len : 0), &head);
     wire_close_fds(fds);
+    if (len < 0 && err.sys == EAGAIN && !slot->is_dead)
+        return;
     uint32_t request = slot->request;
     bool for_pool = request == 0;
     if (for_pool && (slot->profile != self.profile_number || self.pool_ready >= self.pool_target)) {
@@ -197,16 +224,21 @@ static void on_built(size_t index)
     }
     if (head.type == INIT_READY && wire_ended(&in)) {
         unwatch(slot->made.control_fd);
+        maker_undock(&self.maker, &slot->made);
         self.pool_building -= request == 0;
         self.owed -= request != 0;
         if (request != 0) {
             hand_over(index, request);
+            maker_hold_tree(&self.maker, &slot->made);
             return;
         }
         slot->state = POOLED;
         self.pool_ready++;
+        if (slot->is_dead) {
+            on_dead(index);
+            return;
+        }
         maker_hold_tree(&self.maker, &slot->made);
-        watch(slot->made.pidfd, index, true);
         return;
     }
     if (head.type == INIT_BROKEN)
@@ -247,7 +279,6 @@ static bool serve_from_pool(const struct jail_plan *plan, uint32_t request)
             continue;
         if (!same && cgroup_limit(&self.maker.cgroups, &slot->made.cgroup, wanted, &err) < 0)
             return false;
-        unwatch(slot->made.pidfd);
         self.pool_ready--;
         hand_over(i, request);
         return true;
@@ -354,14 +385,26 @@ static void on_listen(uint32_t request, struct wire_in *in)
     say(&fd, 1);
 }
 
+static void note_size(uint32_t count, int64_t idle_ms)
+{
+    self.pool_target = count;
+    self.pool_idle_ns = idle_ms * 1000000;
+    self.maker.keep = MAX((size_t)count * STOCK_PER_JAIL, (size_t)STOCK_LEAST);
+}
+
 /* Jails of an older profile leave; the new ones come when there is time. */
 static void on_pool(uint32_t request, struct wire_in *in)
 {
     struct err err = {0};
     uint32_t count = wire_get_u32(in);
+    int64_t idle_ms = wire_get_i64(in);
     size_t len = in->rest.len;
     if (len > sizeof self.profile_packet || count > WARDEN_POOL_MAX) {
         (void)err_set(&err, ERR_INVALID, "a pool may hold 0 to %d jails", WARDEN_POOL_MAX);
+        return say_failed(request, &err);
+    }
+    if (idle_ms < 0 || idle_ms > WARDEN_IDLE_MAX_MS) {
+        (void)err_set(&err, ERR_INVALID, "a pool rests after 0 to %d ms", WARDEN_IDLE_MAX_MS);
         return say_failed(request, &err);
     }
     /* The plan borrows its strings from the packet: keep a copy. */
@@ -375,7 +418,7 @@ static void on_pool(uint32_t request, struct wire_in *in)
     for (size_t i = 0; i < self.slots.len; i++)
         if (self.slots.ptr[i].state == POOLED)
             end_jail(i);
-    self.pool_target = count;
+    note_size(count, idle_ms);
     say_done(request);
 }
 
@@ -410,6 +453,16 @@ static void on_daemon(void)
     say_failed(head.id, &err);
 }
 
+static bool is_resting(void)
+{
+    return self.pool_idle_ns > 0 && clock_now_ns() - self.asked_ns > self.pool_idle_ns;
+}
+
+static size_t pool_size(void)
+{
+    return is_resting() ? MIN(self.pool_target, (size_t)REST_READY) : self.pool_target;
+}
+
 /* Whether the pool may be worked on: at once when it runs low, else when nobody has asked for a
  * while, so that building does not compete with the command that was just handed its jail. */
 static bool may_refill(void)
@@ -417,22 +470,48 @@ static bool may_refill(void)
     int64_t now = clock_now_ns();
     if (now < self.refill_after_ns)
         return false;
-    return self.pool_ready * 2 < self.pool_target || now - self.asked_ns > QUIET_MS * 1000000LL;
+    return self.pool_ready * REFILL_LOW < self.pool_target ||
+           now - self.asked_ns > QUIET_MS * 1000000LL;
 }
 
 static bool pool_wants(void)
 {
-    return self.pool_ready + self.pool_building < self.pool_target;
+    return self.pool_ready + self.pool_building < pool_size() &&
+           self.pool_building < REFILL_AT_ONCE;
 }
 
 static bool refill(void)
 {
     struct err err = {0};
-    if (!pool_wants() || self.pool_building >= REFILL_AT_ONCE)
+    if (!pool_wants())
         return false;
     if (build(&self.profile_plan, 0, &err) < 0)
         self.refill_after_ns = clock_now_ns() + REFILL_PAUSE_MS * 1000000LL;
     return true;
+}
+
+static bool shrink(void)
+{
+    if (self.pool_ready <= pool_size())
+        return false;
+    for (size_t i = 0; i < self.slots.len; i++)
+        if (self.slots.ptr[i].state == POOLED) {
+            end_jail(i);
+            return true;
+        }
+    return false;
+}
+
+/* Networks and groups, ahead of the jails that will need them. */
+static bool stock(void)
+{
+    bool resting = is_resting();
+    size_t ready = resting ? REST_READY : STOCK_READY;
+    size_t keep = resting ? REST_READY : self.maker.keep;
+    if (self.pool_target == 0)
+        ready = 0;
+    return net_stock_step(&self.maker.nets, ready, keep) ||
+           cgroup_stock(&self.maker.cgroups, &self.profile_plan.limits, ready, keep);
 }
 
 /* Work nobody waits for: one piece at a time, so that a question never waits for more than that.
@@ -444,26 +523,44 @@ static bool idle_work(void)
             clear(&self.slots.ptr[i]);
     if (!may_refill() || self.owed > 0)
         return false;
-    return refill() || maker_drop_tree(&self.maker) ||
-           net_stock_step(&self.maker.nets, NETS_READY, self.maker.keep);
+    return refill() || undertaker_flush(&self.maker.undertaker) || shrink() || stock();
 }
 
+/* Until somebody asks; or until the pool may be worked on; or until it is time to rest. */
 static int wait_ms(bool more)
 {
     if (more)
         return 0;
-    bool unfinished = self.buried > 0 || (pool_wants() && self.pool_building < REFILL_AT_ONCE) ||
-                      self.maker.nets.ready_count < NETS_READY || self.maker.tree_count > 0;
-    return unfinished && self.owed == 0 ? QUIET_MS : -1;
+    if (self.owed > 0)
+        return -1;
+    if (self.buried > 0 || self.maker.undertaker.count > 0 || pool_wants() || !self.is_stocked)
+        return QUIET_MS;
+    if (self.pool_idle_ns == 0 || is_resting())
+        return -1;
+    return (int)((self.asked_ns + self.pool_idle_ns - clock_now_ns()) / 1000000) + 1;
+}
+
+/* Its last words are heard first. */
+static void on_pidfd(size_t index)
+{
+    struct slot *slot = &self.slots.ptr[index];
+    slot->is_dead = true;
+    if (slot->state == BUILDING)
+        on_built(index);
+    else if (slot->state == POOLED || slot->state == ENDING)
+        on_dead(index);
 }
 
 static void on_event(const struct epoll_event *event)
 {
     uint32_t index = (uint32_t)event->data.u64;
-    if (index == WORD_DAEMON)
+    bool is_pidfd = (event->data.u64 >> 32 & 1) != 0;
+    if (event->data.u64 == WORD_DAEMON)
         on_daemon();
-    else if (event->data.u64 >> 32 != 0)
-        on_dead(index);
+    else if (event->data.u64 != word_of(index, is_pidfd))
+        return; /* of a jail that is gone */
+    else if (is_pidfd)
+        on_pidfd(index);
     else if (self.slots.ptr[index].state == BUILDING)
         on_built(index);
 }
@@ -476,7 +573,11 @@ static void run(void)
         int count = epoll_wait(self.epoll_fd, events, countof(events), wait_ms(more));
         for (int i = 0; i < count; i++)
             on_event(&events[i]);
-        more = count > 0 || idle_work();
+        if (count > 0)
+            self.is_stocked = false; /* perhaps */
+        else
+            self.is_stocked = !idle_work() && may_refill();
+        more = count > 0 || (!self.is_stocked && may_refill());
     }
 }
 
@@ -490,11 +591,10 @@ static void leave(void)
     }
     for (size_t i = 0; i < self.slots.len; i++) {
         struct slot *slot = &self.slots.ptr[i];
-        struct cgroup_stats stats;
         if (slot->state == FREE)
             continue;
         if (slot->state != BURIED)
-            maker_bury(&self.maker, &slot->made, &stats);
+            maker_reap(&self.maker, &slot->made);
         for (int tries = 0; tries < 500 && !maker_clear(&self.maker, &slot->made); tries++)
             (void)usleep(1000);
     }

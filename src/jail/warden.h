@@ -15,7 +15,7 @@ enum warden_message {
     WARDEN_END,      /* jail */
     WARDEN_STAT,     /* jail */
     WARDEN_FREEZE,   /* jail, 1 or 0 */
-    WARDEN_POOL,     /* count, plan: jails of this plan are kept ready */
+    WARDEN_POOL,     /* count, ms until it rests, plan: jails of this plan are kept ready */
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
     WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
     /* from the warden */
@@ -26,7 +26,7 @@ enum warden_message {
     WARDEN_FAILED,      /* err */
 };
 
-enum { WARDEN_POOL_MAX = 512 };
+enum { WARDEN_POOL_MAX = 512, WARDEN_IDLE_MAX_MS = 24 * 3600 * 1000 };
 
 void plan_put(struct buf *out, const struct jail_plan *plan);
 /* The strings stay in the message. Fails on anything jail_plan_check would refuse. */

@@ -286,13 +286,14 @@ int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, ui
 }
 
 int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                    uint32_t *ret_request, struct err *err)
+                    int64_t idle_ms, uint32_t *ret_request, struct err *err)
 {
     struct jail_plan filled;
     if (check_plan(plan, &filled, err) < 0)
         return -1;
     uint32_t request = begin(warden, WARDEN_POOL);
     wire_put_u32(&warden->out, (uint32_t)MIN(count, (size_t)UINT32_MAX));
+    wire_put_i64(&warden->out, idle_ms);
     plan_put(&warden->out, &filled);
     return send_request(warden, request, ret_request, err);
 }
@@ -394,11 +395,11 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
 }
 
 int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                struct err *err)
+                int64_t idle_ms, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (warden_ask_pool(warden, plan, count, &request, err) < 0)
+    if (warden_ask_pool(warden, plan, count, idle_ms, &request, err) < 0)
         return -1;
     return await(warden, request, &event, err);
 }

@@ -70,9 +70,11 @@ bool warden_next(struct warden_link *warden, struct warden_event *ret_event);
  * many requests under way (BUSY); else there will be one event. */
 int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, uint32_t *ret_request,
                     struct err *err) MUST_USE;
-/* Keeps `count` jails of this plan ready. The pool fills behind our back. */
+/* Keeps `count` jails of this plan ready, and networks and groups for others. The pool fills behind
+ * our back. When nobody has asked for anything for `idle_ms` (0: never), it shrinks to one jail
+ * until the next question. */
 int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                    uint32_t *ret_request, struct err *err) MUST_USE;
+                    int64_t idle_ms, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
                     struct err *err) MUST_USE;
@@ -92,7 +94,7 @@ int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err) MUST
 int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct jail **ret_jail,
               struct err *err) MUST_USE;
 int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
-                struct err *err) MUST_USE;
+                int64_t idle_ms, struct err *err) MUST_USE;
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */

@@ -101,6 +101,23 @@ int store_last_event(struct store *store, uint64_t *ret_seq, struct err *err)
     return 0;
 }
 
+int store_log_end(struct store *store, struct str command, uint64_t *ret_end, struct err *err)
+{
+    assert(!store->is_busy);
+    struct stmt *stmt = NULL;
+    if (db_prepare(store->db,
+                   "SELECT start + length(bytes) FROM command_logs WHERE command=?1 "
+                   "ORDER BY start DESC LIMIT 1",
+                   &stmt, err) < 0)
+        return -1;
+    stmt_bind_text(stmt, 1, command);
+    int got = stmt_step(stmt, err);
+    if (got >= 0)
+        *ret_end = got > 0 ? (uint64_t)stmt_i64(stmt, 0) : 0;
+    (void)stmt_free(stmt);
+    return got < 0 ? -1 : 0;
+}
+
 int store_check(struct store *store, struct err *err)
 {
     assert(!store->is_busy);

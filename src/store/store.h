@@ -47,6 +47,9 @@ int store_each(struct store *store, const struct store_table *table,
                void (*call)(void *ctx, const void *row), void *ctx, struct err *err) MUST_USE;
 /* The number of the newest event; 0 when there is none. The same rules. */
 int store_last_event(struct store *store, uint64_t *ret_seq, struct err *err) MUST_USE;
+/* The offset behind the last byte that is kept of a log; 0 when there is none. The same rules. */
+int store_log_end(struct store *store, struct str command, uint64_t *ret_end,
+                  struct err *err) MUST_USE;
 /* The whole of it, checked: what tests and `doctor` ask for. */
 int store_check(struct store *store, struct err *err) MUST_USE;
 

@@ -6,7 +6,7 @@
 // the numbers are `enum host_op` in host.c) that gives the functions the host calls.
 (function (host) {
     'use strict';
-    const LOG = 1, NOW = 2, CHUNK = 3, BRIDGE = 4, INSPECT = 5, ELAPSED = 6, RANDOM = 7;
+    const LOG = 1, NOW = 2, CHUNK = 3, BRIDGE = 4, INSPECT = 5, ELAPSED = 6, RANDOM = 7, CANCEL = 8;
     const apply = Reflect.apply, construct = Reflect.construct;
     const define = Object.defineProperty, descriptor = Object.getOwnPropertyDescriptor;
     const TypeErrorOf = TypeError, ErrorOf = Error, PromiseOf = Promise, StringOf = String;
@@ -64,9 +64,10 @@
     // ---- Bridges: calls out, each a promise that the host settles. ----
     const pending = { __proto__: null };
     let nextCall = 1;
-    const begin = (name, args, site) => new PromiseOf((resolve, reject) => {
+    const begin = (name, args, site, handle) => new PromiseOf((resolve, reject) => {
         const json = stringify(args);
         const id = nextCall++;
+        if (handle !== undefined) handle.cancel = () => cancel(id);
         pending[id] = { __proto__: null, resolve, reject, site };
         const refused = host(BRIDGE, id, name, json === undefined ? 'null' : json);
         if (refused !== undefined) {
@@ -74,8 +75,15 @@
             reject(new TypeErrorOf(refused));
         }
     });
-    // Failures arrive later, when the frames of the script that called are gone.
-    const bridge = (name, args) => begin(name, args, new ErrorOf());
+    // Nobody waits for the answer any more: the promise stays as it is.
+    const cancel = (id) => {
+        if (pending[id] === undefined) return;
+        delete pending[id];
+        host(CANCEL, id);
+    };
+    // Failures arrive later, when the frames of the script that called are gone. A `handle` gets a
+    // function to cancel the call with.
+    const bridge = (name, args, handle) => begin(name, args, new ErrorOf(), handle);
     const settle = (id, ok, text) => {
         const call = pending[id];
         if (call === undefined) return;
@@ -233,5 +241,15 @@
         }
     };
     const parseIntOf = parseInt, parseFloatOf = parseFloat;
-    return { __proto__: null, tick, settle, abandon, setBridges, setEnv, peek, stop };
+
+    // Names that code with a top-level return declared in its function become global: `look`
+    // evaluates in there. What the functions of that code do to a name is seen, and the other way.
+    const keep = (look, names) => {
+        for (let i = 0; i < names.length; i++) {
+            const name = names[i];
+            const found = look('({ get: () => ' + name + ', set: (value) => { ' + name + ' = value } })');
+            define(global, name, { __proto__: null, get: found.get, set: found.set, configurable: true, enumerable: true });
+        }
+    };
+    return { __proto__: null, tick, settle, abandon, setBridges, setEnv, peek, stop, keep };
 })

@@ -112,6 +112,22 @@
         static redirect(url, status = 302) { return new Response(null, { status, headers: { location: new URL(url).href } }); }
         get [Symbol.toStringTag]() { return 'Response'; }
     }
+    // As in browsers every failure is a TypeError; its cause says more. Aborting ends the request.
+    const ask = (args, signal) => {
+        const call = {}, answer = bridge('fetch', args, call);
+        return new Promise((resolve, reject) => {
+            const onAbort = () => { call.cancel(); reject(signal.reason); };
+            const end = () => signal?.removeEventListener('abort', onAbort);
+            signal?.addEventListener('abort', onAbort, { once: true });
+            answer.then((data) => { end(); resolve(data); }, (cause) => {
+                end();
+                if (cause instanceof TypeError) return reject(cause);
+                const error = new TypeError(cause.message, { cause });
+                Object.defineProperty(error, 'stack', { value: cause.stack, writable: true, configurable: true });
+                reject(error);
+            });
+        });
+    };
     const fetch = async function fetch(input, init = {}) {
         const request = new Request(input, init);
         const bytes = peek(request);
@@ -119,8 +135,7 @@
         if (bytes !== null) options.body = new TextDecoder().decode(bytes);
         const { signal } = request;
         signal?.throwIfAborted();
-        const answer = bridge('fetch', [request.url, options]);
-        const data = await (signal ? Promise.race([answer, new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))]) : answer);
+        const data = await ask([request.url, options], signal);
         const body = data.bodyBase64 !== undefined ? Uint8Array.from(atob(data.bodyBase64), (char) => char.charCodeAt(0)) : data.body ?? null;
         const empty = data.status === 204 || data.status === 205 || data.status === 304;
         const response = new Response(empty ? null : body, { status: data.status, statusText: data.statusText, headers: data.headers });

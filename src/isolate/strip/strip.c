@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "isolate/strip/declared.h"
 #include "isolate/strip/erase.h"
 #include "isolate/strip/simplify.h"
 #include "isolate/strip/text.h"
@@ -203,4 +204,14 @@ int strip_run(struct strip *strip, enum strip_lang lang, struct str source, stru
         return -1;
     buf_commit(out, text_compact(js, source.len));
     return 0;
+}
+
+void strip_names(struct strip *strip, struct str source, struct buf *out)
+{
+    struct err err = {0};
+    size_t before = out->len;
+    if (source.len == 0 || check_source(strip, source, NULL, &err) < 0)
+        return;
+    if (!declared_find(strip->tree, STRIP_TS, source, clock_now_ns() + strip->timeout_ns, out))
+        out->len = before;
 }

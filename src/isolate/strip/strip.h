@@ -56,3 +56,7 @@ DEFINE_FREEP(strip)
  * (may be NULL; line 0 when the failure has no place). `out` is left as it was on failure. */
 int strip_run(struct strip *strip, enum strip_lang lang, struct str source, struct buf *out,
               struct strip_place *ret_place, struct err *err) MUST_USE;
+
+/* The names that a script (without types) declares at its top level, by const, let, var, class and
+ * function, appended to `out` with a newline between them. Nothing when it cannot be parsed. */
+void strip_names(struct strip *strip, struct str source, struct buf *out);

@@ -20,7 +20,7 @@ enum {
 
 struct tree {
     struct heap heap;
-    uint8_t *kinds[LANGS]; /* by symbol */
+    uint8_t *kinds[LANGS]; /* by symbol; NULL until the language is used */
 };
 
 /* One call of tree_walk. It outlives the longjmp out of the library, so it is not a local there. */
@@ -110,16 +110,23 @@ struct tree *tree_new(size_t heap_bytes)
 {
     struct tree *tree = mem_alloc(sizeof *tree);
     tree->heap.limit = heap_bytes;
-    for (int i = 0; i < LANGS; i++) {
-        const TSLanguage *lang = language((enum strip_lang)i);
-        uint32_t count = ts_language_symbol_count(lang);
-        tree->kinds[i] = mem_alloc(count);
-        for (uint32_t s = 0; s < count; s++)
-            tree->kinds[i][s] = (uint8_t)kind_of_symbol(lang, (TSSymbol)s);
-    }
     ts_set_allocator(hook_malloc, hook_calloc, hook_realloc, hook_free);
-    find_node_size(tree);
     return tree;
+}
+
+/* Most programs that could strip types never do: what takes a millisecond waits for the first one
+ * that does. */
+static void get_ready(struct tree *tree, enum strip_lang which)
+{
+    if (tree->kinds[which] != NULL)
+        return;
+    const TSLanguage *lang = language(which);
+    uint32_t count = ts_language_symbol_count(lang);
+    tree->kinds[which] = mem_alloc(count);
+    for (uint32_t s = 0; s < count; s++)
+        tree->kinds[which][s] = (uint8_t)kind_of_symbol(lang, (TSSymbol)s);
+    if (tree->heap.counted_max == 0)
+        find_node_size(tree);
 }
 
 struct tree *tree_free(struct tree *tree)
@@ -255,6 +262,7 @@ static uint32_t offset_of(struct str source, uint32_t row, uint32_t column)
 enum tree_result tree_walk(struct tree *tree, enum strip_lang lang, struct str source,
                            int64_t deadline_ns, struct tree_visitor *visitor, uint32_t *ret_at)
 {
+    get_ready(tree, lang);
     struct walk *walk = mem_alloc(sizeof *walk);
     *walk = (struct walk){.tree = tree,
                           .lang = lang,

@@ -65,6 +65,7 @@ struct tree; /* parser memory and the grammars' symbol tables */
     X(PROGRAM, "program")                                                                          \
     X(REQUIRED_PARAMETER, "required_parameter")                                                    \
     X(SATISFIES, "satisfies_expression")                                                           \
+    X(SHORTHAND_PATTERN, "shorthand_property_identifier_pattern")                                  \
     X(STATEMENT_BLOCK, "statement_block")                                                          \
     X(STRING, "string")                                                                            \
     X(SWITCH_CASE, "switch_case")                                                                  \

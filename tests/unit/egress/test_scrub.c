@@ -82,10 +82,19 @@ TEST(values_are_found_however_they_are_spelled)
         "636E72792B22412F622526275C20395F63646566",
     };
     AUTO_STAGE struct stage stage = {0};
+    AUTO_BUF struct buf far = {0}, out = {0};
     stage_open(&stage, SCRUB_REPLACE);
-    for (size_t i = 0; i < countof(spelled); i++) {
-        check_found(&stage, STR(""), str_of(spelled[i]), STR(""));
-        check_found(&stage, STR("{\"token\": \"c cn cnry"), str_of(spelled[i]), STR("\"}\n%6"));
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&far, "%d,", i);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        for (size_t i = 0; i < countof(spelled); i++) {
+            check_found(&stage, STR(""), str_of(spelled[i]), STR(""));
+            check_found(&stage, STR("{\"token\": \"c cn cnry"), str_of(spelled[i]), STR("\"}\n%6"));
+        }
+        /* Long streams are searched with another table. */
+        scrub_feed(stage.scrub, buf_str(&far), &out);
+        scrub_end(stage.scrub, &out);
+        CHECK(str_ends(buf_str(&out), buf_str(&far)));
     }
     CHECK(scrub_hits(stage.scrub) > 0);
 }

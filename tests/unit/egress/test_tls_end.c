@@ -22,7 +22,7 @@ static struct host host_of(const char *text)
 /* A sandbox's program and the gate's server end, wired to each other. */
 struct pair {
     struct authority *authority;
-    struct tls *gate, *program; /* the program trusts the authority */
+    struct tls_trust *gate, *program; /* the program trusts the authority */
     struct tls_end *server, *client;
 };
 
@@ -33,8 +33,8 @@ static void pair_open(struct pair *pair, const char *served, const char *asked)
     struct host served_host = host_of(served), asked_host = host_of(asked);
     pair->authority = authority_new(&served_host, 1);
     CHECK_OK(authority_put_bundle(pair->authority, STR(""), &pem, &err));
-    CHECK_OK(tls_new(STR(""), &pair->gate, &err));
-    CHECK_OK(tls_new(buf_str(&pem), &pair->program, &err));
+    CHECK_OK(tls_trust_new(STR(""), &pair->gate, &err));
+    CHECK_OK(tls_trust_new(buf_str(&pem), &pair->program, &err));
     CHECK_OK(tls_server_new(pair->gate, pair->authority, &served_host, &pair->server, &err));
     CHECK_OK(tls_client_new(pair->program, &asked_host, &pair->client, &err));
 }
@@ -43,8 +43,8 @@ static void pair_close(struct pair *pair)
 {
     (void)tls_end_free(pair->server);
     (void)tls_end_free(pair->client);
-    (void)tls_free(pair->gate);
-    (void)tls_free(pair->program);
+    (void)tls_trust_free(pair->gate);
+    (void)tls_trust_free(pair->program);
     (void)authority_free(pair->authority);
 }
 #define AUTO_PAIR AUTO(pair_close)
@@ -154,16 +154,16 @@ TEST(a_server_that_nobody_vouches_for_is_refused)
     CHECK_ERR(shake_hands(&crossed, 1000, &err), ERR_FORBIDDEN);
     CHECK_MSG("certificate of ok.test");
 
-    AUTO_TLS struct tls *none = NULL;
+    AUTO_TLS_TRUST struct tls_trust *none = NULL;
     AUTO_TLS_END struct tls_end *client = NULL;
     struct host host = host_of("ok.test");
-    CHECK_OK(tls_new(STR(""), &none, &err));
+    CHECK_OK(tls_trust_new(STR(""), &none, &err));
     CHECK_OK(tls_client_new(none, &host, &client, &err));
     AUTO_PAIR struct pair third = {0};
     pair_open(&third, "ok.test", "ok.test");
     struct pair bare = {.server = third.server, .client = client};
     CHECK_ERR(shake_hands(&bare, 1000, &err), ERR_FORBIDDEN);
-    CHECK_ERR(tls_new(STR("no certificate"), &none, &err), ERR_INVALID);
+    CHECK_ERR(tls_trust_new(STR("no certificate"), &none, &err), ERR_INVALID);
 }
 
 /* The test's own server certificate, as PEM files: a self-signed one is a root of its own. */
@@ -176,8 +176,8 @@ TEST(a_client_checks_the_name_in_the_certificate)
     net_make_cert("other.test", buf_cstr(&cert), buf_cstr(&key));
     AUTO_CLOSE int fd = open(buf_cstr(&cert), O_RDONLY | O_CLOEXEC);
     CHECK_OK(buf_read_all(&pem, fd, &err));
-    AUTO_TLS struct tls *tls = NULL;
-    CHECK_OK(tls_new(buf_str(&pem), &tls, &err));
+    AUTO_TLS_TRUST struct tls_trust *tls = NULL;
+    CHECK_OK(tls_trust_new(buf_str(&pem), &tls, &err));
     AUTO_TLS_END struct tls_end *client = NULL;
     struct host host = host_of("other.test");
     CHECK_OK(tls_client_new(tls, &host, &client, &err));
@@ -190,8 +190,8 @@ TEST(an_authority_vouches_for_its_hosts_alone)
     struct err err = {0};
     struct host hosts[] = {host_of("ok.test"), host_of("10.0.0.5")};
     AUTO_AUTHORITY struct authority *authority = authority_new(hosts, countof(hosts));
-    AUTO_TLS struct tls *tls = NULL;
-    CHECK_OK(tls_new(STR(""), &tls, &err));
+    AUTO_TLS_TRUST struct tls_trust *tls = NULL;
+    CHECK_OK(tls_trust_new(STR(""), &tls, &err));
     static const char *const good[] = {"ok.test", "below.ok.test", "10.0.0.5"};
     static const char *const bad[] = {"evil.test", "evilok.test", "10.0.0.6", "[::1]"};
     for (size_t i = 0; i < countof(good); i++) {
@@ -223,8 +223,8 @@ TEST(many_hosts_below_one_name_cost_bounded_memory)
     struct err err = {0};
     struct host parent = host_of("ok.test");
     AUTO_AUTHORITY struct authority *authority = authority_new(&parent, 1);
-    AUTO_TLS struct tls *tls = NULL;
-    CHECK_OK(tls_new(STR(""), &tls, &err));
+    AUTO_TLS_TRUST struct tls_trust *tls = NULL;
+    CHECK_OK(tls_trust_new(STR(""), &tls, &err));
     for (int i = 0; i < AUTHORITY_LEAVES_MAX + 20; i++) {
         char name[40];
         AUTO_TLS_END struct tls_end *end = NULL;
@@ -248,10 +248,10 @@ TEST(an_authority_survives_packing)
     CHECK_OK(authority_put_cert(again, &b, &err));
     CHECK(str_eq(buf_str(&a), buf_str(&b)));
 
-    AUTO_TLS struct tls *gate = NULL, *program = NULL;
+    AUTO_TLS_TRUST struct tls_trust *gate = NULL, *program = NULL;
     AUTO_TLS_END struct tls_end *server = NULL, *client = NULL, *none = NULL;
-    CHECK_OK(tls_new(STR(""), &gate, &err));
-    CHECK_OK(tls_new(buf_str(&a), &program, &err));
+    CHECK_OK(tls_trust_new(STR(""), &gate, &err));
+    CHECK_OK(tls_trust_new(buf_str(&a), &program, &err));
     CHECK_OK(tls_server_new(gate, again, &hosts[0], &server, &err));
     CHECK_OK(tls_client_new(program, &hosts[0], &client, &err));
     struct pair pair = {.server = server, .client = client};

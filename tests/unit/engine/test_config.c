@@ -6,6 +6,7 @@
 
 #include "base/sys.h"
 #include "base/toml.h"
+#include "egress/secrets.h"
 
 static const char example[] = "default_model = \"groq/llama-3.3-70b\"\n"
                               "[providers.groq]\n"
@@ -428,4 +429,57 @@ TEST(config_survives_the_nth_failure)
         CHECK_INT(test_open_fds(), fds);
     }
 #endif
+}
+
+TEST(secrets_of_sandboxes_are_named_with_hosts_and_headers)
+{
+    struct err err = {0};
+    AUTO_CONFIG struct config *config = NULL;
+    clean_environment();
+    CHECK_INT(setenv("MY_KEY", "a-key-of-mine", 1), 0);
+    CHECK_OK(load_text("[secrets.my-own]\nfrom = \"env:MY_KEY\"\n"
+                       "hosts = [\"api.example.com\", \"b.example.com:8443\"]\n"
+                       "[secrets.other]\nfrom = \"file:/run/key\"\nhosts = [\"c.test\"]\n"
+                       "headers = [\"X-Token\"]\nvariable = \"TOKEN\"\n",
+                       &config, &err));
+    CHECK(getenv("MY_KEY") == NULL);
+    const struct config_bound_secret *own = config_bound_secret(config, STR("my-own"));
+    const struct config_bound_secret *other = config_bound_secret(config, STR("other"));
+    CHECK_STR(secret_reveal(own->value), "a-key-of-mine");
+    CHECK(other->value == NULL && config_bound_secret(config, STR("none")) == NULL);
+    struct secret_rule rule;
+    CHECK_OK(config_secret_rule(own, &rule, &err));
+    CHECK_CSTR(rule.name, "MY_OWN");
+    CHECK_INT(rule.place_count, 2);
+    CHECK_INT(rule.places[1].port, 8443);
+    CHECK_OK(config_secret_rule(other, &rule, &err));
+    CHECK_CSTR(rule.name, "TOKEN");
+    CHECK_CSTR(rule.headers[0], "x-token");
+}
+
+TEST(secrets_of_sandboxes_that_cannot_be_are_refused)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"from = \"sk-1234567890\"\nhosts = [\"a.test\"]\n", "must be env:VARIABLE or file:/PATH"},
+        {"from = \"env:MY_KEY\"\nhosts = []\n", "hosts is empty"},
+        {"from = \"env:MY_KEY\"\n", "hosts: missing"},
+        {"hosts = [\"a.test\"]\n", "from: missing"},
+        {"from = \"env:MY_KEY\"\nhosts = [\"*.a.test\"]\n", "secrets.k.hosts"},
+        {"from = \"env:MY_KEY\"\nhosts = [\"a.test\"]\nheaders = [\"Host\"]\n",
+         "header host is not one that carries a key"},
+        {"from = \"env:MY_KEY\"\nvalue = \"sk-1234567890\"\nhosts = [\"a.test\"]\n",
+         "a secret is not kept in the file"},
+    };
+    clean_environment();
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct err err = {0};
+        AUTO_CONFIG struct config *config = NULL;
+        AUTO_BUF struct buf text = {0};
+        buf_printf(&text, "[secrets.k]\n%s", rows[i].text);
+        CHECK_ERR(load_text(buf_cstr(&text), &config, &err), ERR_INVALID);
+        CHECK_MSG(rows[i].says);
+        CHECK(strstr(err.msg, "sk-1234567890") == NULL);
+    }
 }

@@ -1,5 +1,7 @@
 #include "run.h"
 
+#include <unistd.h>
+
 #include "base/arena.h"
 
 /* What code gives: values, errors, sessions, modules, bridges, limits. */
@@ -159,6 +161,46 @@ TEST(run_keeps_a_session)
     }
 }
 
+TEST(run_keeps_names_of_code_that_returns)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    static const struct {
+        const char *code, *json;
+    } steps[] = {
+        {"const a = 1; let b = 2; class C { x = 3 } function f() { return ++b }\nreturn a + b",
+         "3"},
+        {"[a, b, new C().x]", "[1,2,3]"},
+        {"f(); f(); b", "4"}, /* one variable, from inside and outside */
+        {"b = 10; f()", "11"},
+        {"try { a = 5 } catch (e) { e.name }", "\"TypeError\""},
+        {"const {x, y: [z = a], ...rest} = {x: 1, y: [], q: 2}, [w] = [await 7]; return rest",
+         "{\"q\":2}"},
+        {"[x, z, w, rest.q]", "[1,1,7,2]"},
+        {"let a = 'again'; if (true) return a; let never = 1", "\"again\""},
+        {"const a = 5; a", "5"},
+        {"try { never } catch (e) { e.name }", "\"ReferenceError\""},
+        {"'use strict'; const s = (function () { return this })(); return s === undefined", "true"},
+        {"s === undefined", "true"},
+        {"for (const i of [1]) { const inner = i; return inner }", "1"},
+        {"typeof inner + typeof i", "\"undefinedundefined\""},
+        {"function* g() { yield 1 } async function h() { return 2 } return", "null"},
+        {"[[...g()], await h()]", "[[1],2]"},
+        {"const k = 1; throw new Error('x'); return", NULL},
+        {"k", "1"},
+    };
+    for (size_t i = 0; i < countof(steps); i++) {
+        struct isolate_call call = {.code = str_of(steps[i].code), .is_session = true};
+        AUTO_RESULT struct isolate_result result = test_run_in(isolate, &call, NULL);
+        if (steps[i].json == NULL)
+            continue;
+        CHECK_CSTR(buf_cstr(&result.error_stack), "");
+        CHECK_CSTR(buf_cstr(&result.json), steps[i].json);
+    }
+}
+
 TEST(run_can_declare_again_what_failed)
 {
     struct err err = {0};
@@ -269,6 +311,13 @@ static bool on_bridge(void *user, uint32_t id, struct str name, struct str args,
     return true;
 }
 
+static void on_cancel(void *user, uint32_t id)
+{
+    struct bridge_test *test = user;
+    buf_printf(&test->calls, "cancel %u ", id);
+    test->count = 0;
+}
+
 static bool on_wait(void *user, struct isolate *isolate, UNUSED int64_t ms)
 {
     struct bridge_test *test = user;
@@ -291,7 +340,8 @@ static void bridge_case(const char *code, const char *json, const char *error, c
     AUTO_ISOLATE struct isolate *isolate = NULL;
     CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
     struct bridge_test test = {0};
-    struct isolate_host host = {.user = &test, .bridge = on_bridge, .wait = on_wait};
+    struct isolate_host host = {
+        .user = &test, .bridge = on_bridge, .cancel = on_cancel, .wait = on_wait};
     struct isolate_call call = {.code = str_of(code)};
     AUTO_RESULT struct isolate_result result = {0};
     CHECK_OK(isolate_run(isolate, &call, &host, &result, &err));
@@ -312,6 +362,76 @@ TEST(run_calls_bridges)
     bridge_case("api.echo(1); await api.echo(2)", "null", "no", NULL);
     bridge_case("await fetch('https://example.com')", "null", "not here", "");
     bridge_case("api.nothing()", "null", "not a function", "");
+}
+
+/* A bridge named fetch that never answers, or says no. */
+static bool on_fetch(void *user, uint32_t id, UNUSED struct str name, struct str args,
+                     UNUSED const char **why)
+{
+    struct bridge_test *test = user;
+    buf_printf(&test->calls, "%u ", id);
+    test->waiting[test->count++] = str_find(args, STR("refuse")) < args.len ? id : 0;
+    return true;
+}
+
+static bool on_fetch_wait(void *user, struct isolate *isolate, int64_t ms)
+{
+    struct bridge_test *test = user;
+    uint32_t id = test->count > 0 ? test->waiting[--test->count] : 0;
+    if (id != 0)
+        isolate_settle(isolate, id, false,
+                       STR("{\"name\":\"Error\",\"message\":\"blocked\",\"code\":\"forbidden\"}"));
+    else
+        (void)usleep((unsigned)MIN(ms, (int64_t)1000) * 1000);
+    return true;
+}
+
+static void fetch_case(const char *code, const char *json, const char *calls)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    struct bridge_test test = {0};
+    struct isolate_host host = {
+        .user = &test, .bridge = on_fetch, .cancel = on_cancel, .wait = on_fetch_wait};
+    struct isolate_call call = {.code = str_of(code)};
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK_OK(isolate_run(isolate, &call, &host, &result, &err));
+    CHECK_CSTR(buf_cstr(&result.error_stack), "");
+    CHECK_CSTR(buf_cstr(&result.json), json);
+    CHECK_CSTR(buf_cstr(&test.calls), calls);
+    buf_done(&test.calls);
+}
+
+TEST(run_aborting_a_fetch_cancels_it)
+{
+    fetch_case("const stop = new AbortController(); setTimeout(() => stop.abort(), 5);"
+               "try { await fetch('http://a/', {signal: stop.signal}) } catch (e) { e.name }",
+               "\"AbortError\"", "1 cancel 1 ");
+    fetch_case("try { await fetch('http://a/', {signal: AbortSignal.timeout(5)}) }"
+               "catch (e) { e.name }",
+               "\"TimeoutError\"", "1 cancel 1 ");
+    fetch_case(
+        "const why = {mine: 1}; try { await fetch('http://a/', {signal: AbortSignal.abort(why)}) }"
+        "catch (e) { e === why }",
+        "true", "");
+    /* Nothing is left to wait for, so the run ends. */
+    fetch_case("const stop = new AbortController();"
+               "fetch('http://a/', {signal: stop.signal}).catch(() => {}); stop.abort(); 1",
+               "1", "1 cancel 1 ");
+}
+
+TEST(run_fetch_fails_with_a_type_error)
+{
+    fetch_case(
+        "try { await fetch('http://refuse/') }"
+        "catch (e) { [e instanceof TypeError, e.message, e.cause.code, /script/.test(e.stack)] }",
+        "[true,\"blocked\",\"forbidden\",true]", "1 ");
+    fetch_case("const stop = new AbortController();"
+               "try { await fetch('http://refuse/', {signal: stop.signal}) }"
+               "catch (e) { stop.abort(); e.name }",
+               "\"TypeError\"", "1 ");
 }
 
 TEST(run_copies_bridge_arguments_once)

@@ -402,6 +402,178 @@ TEST(worker_takes_requests_byte_by_byte)
     (void)waitpid(pid, NULL, 0);
 }
 
+/* JS-05: what comes along with the bytes. */
+static void send_with_fds(int to, struct str bytes)
+{
+    int fds[2] = {STDIN_FILENO, STDERR_FILENO};
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof fds)];
+    } control = {0};
+    struct iovec part = {(void *)(uintptr_t)bytes.ptr, bytes.len};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(head), fds, sizeof fds);
+    CHECK(sendmsg(to, &message, 0) == (ssize_t)bytes.len);
+}
+
+static int count_fds(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+static void put_run(struct buf *out, const char *code)
+{
+    struct isolate_limits limits = limits_of(1000);
+    struct isolate_call call = {.code = str_of(code)};
+    isolate_wire_begin(out, WIRE_RUN, 0);
+    isolate_wire_put_limits(out, &limits);
+    isolate_wire_put_call(out, &call);
+    isolate_wire_end(out);
+}
+
+static void expect_done(int fd, const char *json)
+{
+    struct err err = {0};
+    AUTO_BUF struct buf in = {0};
+    struct isolate_wire_frame frame;
+    CHECK_OK(isolate_wire_receive(fd, &in, 20000, &frame, &err));
+    CHECK_INT(frame.type, WIRE_DONE);
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK(isolate_wire_get_result(&frame.body, &result));
+    CHECK_CSTR(buf_cstr(&result.json), json);
+}
+
+TEST(worker_takes_no_descriptors)
+{
+    pid_t pid = 0;
+    AUTO_CLOSE int fd = raw_worker(&pid);
+    int before = count_fds(pid);
+    AUTO_BUF struct buf out = {0};
+    put_run(&out, "6*7");
+    for (int i = 0; i < 100; i++) {
+        send_with_fds(fd, buf_str(&out));
+        expect_done(fd, "42");
+    }
+    CHECK_INT(count_fds(pid), before);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+TEST(worker_gives_no_descriptors)
+{
+    struct err err = {0};
+    int pair[2];
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    AUTO_WORKER struct worker *worker = worker_adopt(pair[0]);
+    struct isolate_limits limits = limits_of(1000);
+    struct isolate_call call = {.code = STR("1")};
+    AUTO_RESULT struct isolate_result done = {0}, result = {0};
+    buf_put_cstr(&done.json, "1");
+    AUTO_BUF struct buf out = {0};
+    isolate_wire_begin(&out, WIRE_DONE, 0);
+    isolate_wire_put_result(&out, &done);
+    isolate_wire_end(&out);
+    int before = count_fds(getpid());
+    for (int i = 0; i < 100; i++) {
+        send_with_fds(pair[1], buf_str(&out));
+        CHECK_OK(worker_run(worker, 0, &limits, &call, NULL, &result, &err));
+        CHECK_CSTR(buf_cstr(&result.json), "1");
+    }
+    CHECK_INT(count_fds(getpid()), before);
+    (void)close(pair[1]);
+}
+
+static long resident_kb(pid_t pid)
+{
+    char path[64];
+    long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    FILE *file = fopen(path, "re");
+    CHECK(file != NULL && fscanf(file, "%*s %ld", &pages) == 1);
+    (void)fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+enum { PIPELINED = 1000000, AT_ONCE = 1000, MEMORY_MORE_KB = 16 << 10 };
+
+/* Answers that nobody waits for, to any tag and any id. */
+TEST(worker_bears_a_million_answers_nobody_asked_for)
+{
+    pid_t pid = 0;
+    AUTO_CLOSE int fd = raw_worker(&pid);
+    AUTO_BUF struct buf out = {0}, some = {0};
+    put_run(&out, "'still here'");
+    CHECK(write(fd, out.ptr, out.len) == (ssize_t)out.len);
+    expect_done(fd, "\"still here\"");
+    long before = resident_kb(pid);
+    for (uint32_t i = 0; i < PIPELINED / AT_ONCE; i++) {
+        struct err err = {0};
+        buf_clear(&some);
+        for (uint32_t j = 0; j < AT_ONCE; j++) {
+            isolate_wire_begin(&out, WIRE_ANSWER, i);
+            isolate_wire_put_u32(&out, j);
+            isolate_wire_put_u32(&out, 1);
+            isolate_wire_put_str(&out, STR("1"));
+            isolate_wire_end(&out);
+            buf_put(&some, buf_str(&out));
+        }
+        CHECK_OK(fd_write_all(fd, buf_str(&some), &err));
+    }
+    put_run(&out, "'still here'");
+    CHECK(write(fd, out.ptr, out.len) == (ssize_t)out.len);
+    expect_done(fd, "\"still here\"");
+    CHECK(resident_kb(pid) - before < MEMORY_MORE_KB);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* A worker in foreign hands calls bridges without end and reads no answer. */
+TEST(worker_that_floods_is_ended)
+{
+    struct err err = {0};
+    int pair[2];
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        AUTO_BUF struct buf call = {0};
+        (void)close(pair[0]);
+        for (uint32_t i = 0; i < PIPELINED; i++) {
+            isolate_wire_begin(&call, WIRE_BRIDGE, 1);
+            isolate_wire_put_u32(&call, i);
+            isolate_wire_put_str(&call, STR("echo"));
+            isolate_wire_put_str(&call, STR("[]"));
+            isolate_wire_end(&call);
+            if (send(pair[1], call.ptr, call.len, MSG_NOSIGNAL) < 0)
+                _exit(0);
+        }
+        _exit(0);
+    }
+    (void)close(pair[1]);
+    AUTO_WORKER struct worker *worker = worker_adopt(pair[0]);
+    struct isolate_limits limits = limits_of(1000);
+    struct isolate_call call = {.code = STR("1")};
+    AUTO_RESULT struct isolate_result result = {0};
+    CHECK_OK(worker_run(worker, 0, &limits, &call, NULL, &result, &err));
+    CHECK(result.status == ISOLATE_CRASH || result.status == ISOLATE_TIMEOUT);
+    CHECK(worker_is_dead(worker));
+    CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
 static void lying_case(const void *bytes, size_t size)
 {
     struct err err = {0};

@@ -21,6 +21,13 @@
 #include "jail/layers.h"
 #include "jail/layers_live.h"
 
+/* Leaves the test: a jump over whatever would have been released by itself. */
+#define KIT_SKIP(release, why)                                                                     \
+    do {                                                                                           \
+        release;                                                                                   \
+        SKIP(why);                                                                                 \
+    } while (0)
+
 static struct warden_link *kit_link;
 
 /* Filesystems of limited size are mounted for a while: not where others count the host's mounts,

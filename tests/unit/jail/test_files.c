@@ -372,6 +372,27 @@ TEST(what_is_stuck_holds_up_nobody)
     CHECK_CSTR(place_shell(jail, "sleep 0.2; ls -A", NULL), "big\nsmall\n");
 }
 
+/* A tenant can stop the processes of an operation, they have its uid; cancelling ends them. */
+TEST(an_operation_that_is_stopped_can_be_cancelled)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
+    struct jail_file watch = {.verb = JAIL_FILE_WATCH, .path = STR("/workspace")};
+    struct jail_event event;
+    uint32_t id;
+    CHECK_OK(jail_ask_file(jail, &watch, -1, &id, &err));
+    place_next(jail, &event);
+    (void)place_shell(jail, "kill -STOP 2; kill -0 2", NULL);
+    CHECK_OK(jail_cancel(jail, id, &err));
+    place_next(jail, &event);
+    CHECK_INT(event.err.code, ERR_CANCELED);
+    CHECK_CSTR(place_shell(jail,
+                           "i=0; while kill -0 2 2>/dev/null && [ $i -lt 500 ]; do "
+                           "sleep 0.01; i=$((i+1)); done; kill -0 2 2>/dev/null || echo gone",
+                           NULL),
+               "gone\n");
+}
+
 TEST(an_operation_that_is_killed_says_so)
 {
     struct err err = {0};
@@ -388,6 +409,39 @@ TEST(an_operation_that_is_killed_says_so)
     CHECK_INT(event.err.code, ERR_LIMIT);
     put(jail, "/workspace/a", STR("alive"));
     check_content(jail, "/workspace/a", "alive");
+}
+
+/* What serves an operation has the tenant's uid; it is not the tenant's to look into or to stop
+ * short of killing it. */
+TEST(processes_of_an_operation_cannot_be_looked_into)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
+    struct jail_file watch = {.verb = JAIL_FILE_WATCH, .path = STR("/workspace")};
+    struct jail_file tar = {.verb = JAIL_FILE_TAR_IN, .path = P("x")};
+    struct jail_event event;
+    uint32_t id, tar_id;
+    int pipe_fds[2];
+    CHECK_INT(pipe2(pipe_fds, O_CLOEXEC), 0);
+    AUTO_CLOSE int reader = pipe_fds[0];
+    AUTO_CLOSE UNUSED int writer = pipe_fds[1];
+    CHECK_OK(jail_ask_file(jail, &watch, -1, &id, &err));
+    place_next(jail, &event);
+    CHECK_OK(jail_ask_file(jail, &tar, reader, &tar_id, &err)); /* the helper waits for its data */
+    /* Two processes of an operation, one of the tenant's own as control: by number, since names
+     * are hidden. kill -0 finds them all. */
+    const char *text = place_shell(
+        jail,
+        "sleep 100 & own=$!; sleep 0.3; there=0; open=0; "
+        "for p in $(seq 2 $own); do kill -0 $p 2>/dev/null && there=$((there+1)); "
+        "for f in mem maps environ exe fd root cwd; do "
+        "if [ $p != $$ ] && [ $p != $own ] && { ls /proc/$p/$f/ || cat /proc/$p/$f; } "
+        ">/dev/null 2>&1; then open=$((open+1)); fi; done; done; "
+        "cat /proc/$own/maps >/dev/null && echo control; echo $((there >= 4)) $open; kill $own",
+        NULL);
+    CHECK_CSTR(text, "control\n1 0\n");
+    CHECK_OK(jail_cancel(jail, id, &err));
+    CHECK_OK(jail_cancel(jail, tar_id, &err));
 }
 
 /* All processes are taken: the small verbs need none. */
@@ -408,7 +462,9 @@ TEST(small_verbs_need_no_process)
     CHECK_INT(err.code, ERR_LIMIT);
     put(jail, "/workspace/a", STR("fine"));
     check_content(jail, "/workspace/a", "fine");
-    CHECK_ERR(jail_file_list(jail, STR("/workspace"), NULL, &arena, &list, &err), ERR_LIMIT);
+    CHECK_OK(jail_file_list(jail, STR("/workspace"), NULL, &arena, &list, &err));
+    struct files_list_options all = {.recursive = true};
+    CHECK_ERR(jail_file_list(jail, STR("/workspace"), &all, &arena, &list, &err), ERR_LIMIT);
     CHECK_MSG("no process left");
 }
 

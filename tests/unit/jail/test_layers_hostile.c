@@ -48,8 +48,7 @@ static void copy_program(const char *store, const char *from, const char *name)
     AUTO_BUF struct buf bytes = {0};
     struct err err = {0};
     AUTO_CLOSE int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
-        SKIP("the program to copy is not here");
+    CHECK(in >= 0);
     CHECK_OK(buf_read_all(&bytes, in, &err));
     AUTO_CLOSE int out =
         open(in_snapshot(store, name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
@@ -80,7 +79,7 @@ TEST(capabilities_in_a_snapshot_give_none)
     static const uint32_t caps[5] = {0x02000001, 0xffffffff, 0xffffffff, 0x1ff, 0x1ff};
     copy_program("caps", "/usr/bin/grep", "grep");
     if (setxattr(in_snapshot("caps", "grep"), "security.capability", caps, sizeof caps, 0) < 0)
-        SKIP("this user cannot give capabilities to a file");
+        KIT_SKIP(layers = layers_free(layers), "this user cannot give capabilities to a file");
     place_sandbox(layers);
     CHECK_CSTR(kit_shell(layers, "sandbox-1", "/grep -E 'Cap(Eff|Prm)' /proc/self/status"),
                "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n");
@@ -101,7 +100,7 @@ TEST(device_nodes_in_a_snapshot_open_nothing)
         (void)snprintf(name, sizeof name, "n/%s", nodes[i].name);
         if (mknod(in_snapshot("nodes", name), nodes[i].type | 0666,
                   makedev(nodes[i].major, nodes[i].minor)) < 0)
-            SKIP("this user cannot make device nodes");
+            KIT_SKIP(layers = layers_free(layers), "this user cannot make device nodes");
         CHECK_INT(chmod(in_snapshot("nodes", name), 0666), 0);
     }
     place_sandbox(layers);
@@ -121,7 +120,7 @@ TEST(whiteouts_in_a_snapshot_hide_only_from_its_own)
     AUTO_LAYERS struct layers *layers = store_with_snapshot("whiteouts");
     for (size_t i = 0; i < countof(places); i++)
         if (mknod(in_snapshot("whiteouts", places[i]), S_IFCHR, 0) < 0)
-            SKIP("this user cannot make whiteouts");
+            KIT_SKIP(layers = layers_free(layers), "this user cannot make whiteouts");
     place_sandbox(layers);
     CHECK_CSTR(
         kit_shell(layers, "sandbox-1",

@@ -103,7 +103,7 @@ TEST(the_neighbour_still_writes)
     struct err err = {0};
     AUTO_LAYERS struct layers *layers = kit_layers("neighbour");
     if (!create(layers, "sandbox-1", QUOTA_AUTO, true))
-        SKIP("this user cannot limit a directory's size");
+        KIT_SKIP(layers = layers_free(layers), "this user cannot limit a directory's size");
     CHECK(create(layers, "sandbox-2", QUOTA_AUTO, true));
     (void)kit_shell(layers, "sandbox-1", "cat /dev/zero > /workspace/big");
     CHECK_CSTR(kit_shell(layers, "sandbox-2", "echo fine > /workspace/f; cat /workspace/f"),
@@ -121,7 +121,7 @@ TEST(forks_have_limits_of_their_own)
     struct quota_limit limit = {.bytes = LIMIT_BYTES, .inodes = LIMIT_INODES, .ephemeral = true};
     AUTO_LAYERS struct layers *layers = kit_layers("limfork");
     if (!create(layers, "sandbox-1", QUOTA_AUTO, true))
-        SKIP("this user cannot limit a directory's size");
+        KIT_SKIP(layers = layers_free(layers), "this user cannot limit a directory's size");
     (void)kit_shell(layers, "sandbox-1",
                     "dd if=/dev/zero of=/workspace/half bs=1M count=10 2>/dev/null");
     CHECK_OK(layers_checkpoint(layers, "sandbox-1", &number, &err));
@@ -145,7 +145,7 @@ TEST(an_image_comes_back_after_a_reboot)
     char path[PATH_MAX];
     AUTO_LAYERS struct layers *layers = kit_layers("reboot");
     if (!create(layers, "sandbox-1", QUOTA_IMAGE, false))
-        SKIP("no image here");
+        KIT_SKIP(layers = layers_free(layers), "no image here");
     (void)kit_shell(layers, "sandbox-1", "echo kept > /workspace/f");
     /* What a reboot does. */
     (void)snprintf(path, sizeof path, "%s", kit_path("reboot/sandboxes/sandbox-1/layers"));
@@ -173,7 +173,7 @@ TEST(a_volume_is_limited_too)
     if (quota_attach(fd, "data", fd, &limit, &method, &err) < 0) {
         CHECK_INT(err.code, ERR_UNSUPPORTED);
         CHECK_MSG("doctor");
-        SKIP("this user cannot limit a volume's size");
+        KIT_SKIP(fd_close(&fd), "this user cannot limit a volume's size");
     }
     struct jail_plan plan = {.workspace = volume};
     kit_plan(&plan);

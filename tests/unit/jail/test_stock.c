@@ -114,3 +114,39 @@ TEST(a_network_that_was_used_is_not_given_again)
         CHECK_CSTR(text, first);
     }
 }
+
+/* Waits until the warden has `wanted` processes below it. */
+static int settled_children(pid_t pid, int wanted)
+{
+    int count = -1;
+    for (int tries = 0; tries < 400 && count != wanted; tries++) {
+        char path[64], text[4096] = {0};
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(fd >= 0 && read(fd, text, sizeof text - 1) >= 0);
+        count = 0;
+        for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++)
+            count++;
+        if (count != wanted)
+            (void)usleep(10000);
+    }
+    return count;
+}
+
+TEST(a_pool_has_its_size_rests_and_wakes)
+{
+    struct err err = {0};
+    AUTO_WARDEN struct warden_link *own = NULL;
+    CHECK_OK(warden_start(&own, &err));
+    pid_t pid = warden_pid(own);
+    int helpers = settled_children(pid, 1);
+    struct jail_plan plan = possible((struct jail_plan){0});
+    CHECK_OK(warden_pool(own, &plan, 5, 300, &err));
+    CHECK_INT(settled_children(pid, helpers + 5), helpers + 5);
+    CHECK_INT(settled_children(pid, helpers + 1), helpers + 1);
+    AUTO_JAIL struct jail *jail = NULL;
+    CHECK_OK(jail_make(own, &plan, &jail, &err));
+    CHECK_INT(settled_children(pid, helpers + 6), helpers + 6);
+    CHECK_ERR(warden_pool(own, &plan, 513, 0, &err), ERR_INVALID);
+    CHECK_ERR(warden_pool(own, &plan, 5, -1, &err), ERR_INVALID);
+}

@@ -201,7 +201,7 @@ TEST(an_image_rests_while_nobody_uses_it)
     struct err err = {0};
     AUTO_VOLUMES struct volumes *volumes = open_volumes("rest");
     if (!make_limited(volumes, 1))
-        SKIP("no image here");
+        KIT_SKIP(volumes = volumes_free(volumes), "no image here");
     (void)shell(volumes, "/workspace", "echo kept > /workspace/f");
     CHECK(kit_has_loop_on("/rest/"));
     CHECK_OK(volumes_detach(volumes, "volume-1", &err));

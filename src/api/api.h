@@ -1,0 +1,16 @@
+#pragma once
+
+/* What handlers get as their `ctx`: the server as they need to know it. */
+
+#include "api/meta.h"
+#include "base/hash.h"
+
+struct engine;
+struct loop;
+
+struct api {
+    struct meta meta; /* first: api/meta.c gets it as its own */
+    struct engine *engine;
+    struct loop *loop;
+    unsigned char signing_key[HASH_SIZE]; /* of URLs that carry their own permission */
+};

@@ -1,0 +1,218 @@
+/* docs/API.md from the table. */
+
+#include "api/openapi.h"
+#include "api/route.h"
+#include "base/err.h"
+#include "base/json.h"
+
+static const char *const nouns[][2] = {
+    {"server", "The server itself"},
+    {"run_code", "Run code"},
+    {"sandboxes", "Sandboxes"},
+    {"commands", "Commands"},
+    {"files", "Files"},
+    {"ports", "Exposed ports"},
+    {"sessions", "Sessions"},
+    {"volumes", "Volumes"},
+    {"snapshots", "Snapshots"},
+    {"events", "Events"},
+    {"tokens", "Tokens"},
+};
+
+static const char intro[] =
+    "# HTTP API\n\n"
+    "<!-- Written by `sandglass api docs` from the route tables in src/api; do not edit. -->\n\n"
+    "Everything is under the address that `sandglass serve` prints. Send the token with each "
+    "request:\n`Authorization: Bearer $TOKEN`. The same table that serves gives `/openapi.json` "
+    "(OpenAPI 3.1).\n\n"
+    "- **Bodies** are JSON with `Content-Type: application/json`, except where raw bytes are "
+    "said. Members and query\n  parameters that are not known are refused by name.\n"
+    "- **Errors** are `{\"error\":{\"code\",\"message\",\"path\"?,\"requestId\"}}`; the code "
+    "decides the status, one table for\n  all surfaces. Any request may get `invalid` (400), "
+    "`unauthorized` (401), `forbidden` (403, the token lacks the\n  scope), `misdirected` (421), "
+    "`limit_reached` (429, with `Retry-After`), `unavailable` (503, the server is\n  stopping). "
+    "An id of another tenant is `not_found`, as one that is not there.\n"
+    "- **`X-Request-Id`** is taken from the request or made, and stands in answer and log.\n"
+    "- **`Idempotency-Key`** on creates: the same key again gives the first object instead of a "
+    "second one; with another\n  body it is a `conflict`.\n"
+    "- **Streams** of events are `text/event-stream`, or one JSON object a line with "
+    "`Accept: application/x-ndjson`.\n  Silence is broken by a heartbeat each 15 s. Events with "
+    "an id can be resumed behind it with `Last-Event-ID` (or\n  `?after=`). When the server "
+    "stops, the last event is `end`.\n"
+    "- **Lists** come in pages: `?limit=` and `?after=`, with `next` in the answer, null at the "
+    "end.\n"
+    "- **Packing**: `Accept-Encoding: gzip` is heeded for JSON of more than 1 KiB.\n"
+    "- **CORS** is off. `server.cors_origins` names pages that may use the API.\n\n"
+    "Examples expect `$URL` (such as http://127.0.0.1:7070), `$TOKEN`, and ids in `$SANDBOX`, "
+    "`$COMMAND`, `$SESSION`,\n`$VOLUME`, `$SNAPSHOT` and `$TOKEN_ID`.\n";
+
+static void put_query(const struct route *row, struct buf *out)
+{
+    if (row->query == NULL)
+        return;
+    buf_put_cstr(out, "\nQuery:\n\n");
+    for (const struct route_query *query = row->query; query->name != NULL; query++)
+        buf_printf(out, "- `%s`: %s\n", query->name, query->help);
+}
+
+static bool is_required(const struct json_t *schema, struct str name)
+{
+    const struct json_t *required = json_get(schema, "required");
+    for (size_t i = 0; required != NULL && i < json_len(required); i++) {
+        struct str item;
+        if (json_to_str(json_at(required, i), &item) && str_eq(item, name))
+            return true;
+    }
+    return false;
+}
+
+static void put_members(const struct json_t *schema, int depth, struct buf *out)
+{
+    struct json_t *properties = json_get(schema, "properties"), *member;
+    struct str name;
+    void *iter = NULL;
+    while (properties != NULL && json_next(properties, &iter, &name, &member)) {
+        struct str type = {0}, help = {0}, choice;
+        (void)!json_to_str(json_get(member, "type"), &type);
+        buf_printf(out, "%*s- `%.*s` (%.*s%s)", depth * 2, "", STR_ARG(name), STR_ARG(type),
+                   is_required(schema, name) ? ", required" : "");
+        const struct json_t *choices = json_get(member, "enum");
+        for (size_t i = 0; choices != NULL && i < json_len(choices); i++)
+            if (json_to_str(json_at(choices, i), &choice))
+                buf_printf(out, "%s`%.*s`", i == 0 ? ": " : ", ", STR_ARG(choice));
+        if (json_to_str(json_get(member, "description"), &help))
+            buf_printf(out, "%s%.*s", choices == NULL ? ": " : "; ", STR_ARG(help));
+        buf_put_char(out, '\n');
+        put_members(member, depth + 1, out);
+    }
+}
+
+static void put_answer(const struct route *row, struct buf *out)
+{
+    int status = row->status == 0 ? 200 : row->status;
+    static const char *const forms[] = {
+        [FORM_JSON] = "JSON",
+        [FORM_BYTES] = "raw bytes",
+        [FORM_TEXT] = "text",
+        [FORM_EVENTS] = "a stream of events",
+        [FORM_EITHER] = "JSON, or a stream of events where `Accept` asks for it",
+        [FORM_SOCKET] = "a WebSocket",
+        [FORM_NONE] = "nothing",
+        [FORM_PROXY] = "what the other side answers",
+    };
+    if (row->gives == FORM_SOCKET)
+        status = 101;
+    buf_printf(out, "\nAnswers %d with %s", status, forms[row->gives]);
+    if (row->response != NULL && row->response[0] != '{')
+        buf_printf(out, ", `%s`", row->response);
+    buf_put_cstr(out, ".");
+    bool any = false;
+    for (enum err_code code = 0; code < ERR_COUNT; code++) {
+        if ((row->errors & (1U << code)) == 0)
+            continue;
+        buf_printf(out, "%s`%s`", any ? ", " : " Fails with ", err_wire_name(code));
+        any = true;
+    }
+    buf_put_cstr(out, any ? ".\n" : "\n");
+}
+
+/* "$SANDBOX" for {id} of a path below /v1/sandboxes. */
+static void put_example_path(const char *pattern, struct buf *out)
+{
+    static const char *const ids[][2] = {
+        {"/v1/sandboxes/", "$SANDBOX"},  {"/v1/commands/", "$COMMAND"},
+        {"/v1/sessions/", "$SESSION"},   {"/v1/volumes/", "$VOLUME"},
+        {"/v1/snapshots/", "$SNAPSHOT"}, {"/v1/tokens/", "$TOKEN_ID"},
+    };
+    const char *id = "$ID";
+    for (size_t i = 0; i < countof(ids); i++)
+        if (str_starts(str_of(pattern), str_of(ids[i][0])))
+            id = ids[i][1];
+    for (const char *c = pattern; *c != '\0'; c++) {
+        if (str_starts(str_of(c), STR("{id}"))) {
+            buf_put_cstr(out, id);
+            c += 3;
+        } else if (str_starts(str_of(c), STR("{port}"))) {
+            buf_put_cstr(out, "8000");
+            c += 5;
+        } else if (*c == '{') {
+            break;
+        } else {
+            buf_put_char(out, *c);
+        }
+    }
+}
+
+static void put_example(const struct route *row, struct buf *out)
+{
+    if (row->example == NULL)
+        return;
+    struct str query = {0}, args = str_of(row->example);
+    if (args.len > 0 && args.ptr[0] == '?') {
+        size_t end = str_find_char(args, ' ');
+        query = str_slice(args, 0, end);
+        args = str_slice(args, end + 1, args.len);
+    }
+    buf_put_cstr(out, "\n```sh\ncurl ");
+    if (strcmp(row->method, "GET") != 0 && strcmp(row->method, "*") != 0)
+        buf_printf(out, "-X %s ", row->method);
+    if (row->scope != SCOPE_OPEN)
+        buf_put_cstr(out, "-H \"Authorization: Bearer $TOKEN\" ");
+    if (row->request != NULL && row->takes == FORM_JSON && args.len > 0)
+        buf_put_cstr(out, "-H 'Content-Type: application/json' ");
+    if (args.len > 0)
+        buf_printf(out, "%.*s ", STR_ARG(args));
+    buf_put_cstr(out, "\"$URL");
+    put_example_path(row->pattern, out);
+    buf_printf(out, "%.*s\"\n```\n", STR_ARG(query));
+}
+
+static void put_row(const struct route *row, struct buf *out)
+{
+    AUTO_BUF struct buf path = {0};
+    openapi_put_path(row->pattern, &path);
+    bool asks = str_ends(str_of(row->summary), STR("?"));
+    buf_printf(out, "\n### %s `%s`\n\n%s%s", strcmp(row->method, "*") == 0 ? "ANY" : row->method,
+               buf_cstr(&path), row->summary, asks ? "" : ".");
+    if (row->details != NULL)
+        buf_printf(out, " %s", row->details);
+    if (row->scope == SCOPE_OPEN)
+        buf_put_cstr(out, " Needs no token.\n");
+    else
+        buf_printf(out, " Scope `%s`.\n", scope_name(row->scope));
+    put_query(row, out);
+    if (row->takes == FORM_BYTES)
+        buf_put_cstr(out, "\nThe body is raw bytes.\n");
+    if (row->schema != NULL && json_len(json_get(row->schema, "properties")) > 0) {
+        buf_put_cstr(out, "\nBody:\n\n");
+        put_members(row->schema, 0, out);
+    }
+    put_answer(row, out);
+    put_example(row, out);
+}
+
+static bool is_repeat(const struct route *row)
+{
+    struct str pattern = str_of(row->pattern);
+    return strcmp(row->noun, "files") == 0 && !str_starts(pattern, STR("/v1/sandboxes/"));
+}
+
+void openapi_put_docs(const struct route *routes, struct buf *out)
+{
+    buf_put_cstr(out, intro);
+    for (size_t i = 0; i < countof(nouns); i++) {
+        bool has_head = false;
+        for (const struct route *row = routes; row->pattern != NULL; row++) {
+            if (strcmp(row->noun, nouns[i][0]) != 0 || is_repeat(row))
+                continue;
+            if (!has_head)
+                buf_printf(out, "\n## %s\n", nouns[i][1]);
+            if (!has_head && strcmp(row->noun, "files") == 0)
+                buf_put_cstr(out, "\nThe doors below are there for `/v1/sandboxes/{id}`, "
+                                  "`/v1/sessions/{id}` and `/v1/volumes/{id}` alike.\nA volume "
+                                  "that no sandbox uses is served all the same.\n");
+            has_head = true;
+            put_row(row, out);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+#pragma once
+
+/* URLs that carry their own permission: for one method and one file, until a date. */
+
+#include "base/buf.h"
+
+struct api;
+struct caller;
+struct request;
+
+enum { SIGN_SECONDS_MAX = 7 * 24 * 3600 };
+
+/* "/v1/sandboxes/ID/files?path=...&expires=...&tenant=...&signature=..." into `out`. */
+void sign_url(const struct api *api, struct str method, struct str door, struct str tenant,
+              struct str path, int64_t expires_s, struct buf *out);
+/* True when the request's own URL is such a one and holds now. */
+bool sign_check(const struct api *api, struct request *request, struct caller *ret_caller);

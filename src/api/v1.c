@@ -1,0 +1,274 @@
+#include "api/v1.h"
+
+#include "base/base64.h"
+#include "base/clock.h"
+
+const struct route_query v1_page_query[] = {
+    {"limit", JSON({"type" : "integer", "minimum" : 1, "maximum" : 1000}), "At most so many (100)"},
+    {"after", JSON({"type" : "string", "maxLength" : 64}), "`next` of the page before"},
+    {0},
+};
+
+struct engine_caller v1_caller(struct request *request)
+{
+    const struct caller *caller = &request->caller;
+    struct engine_caller result = {
+        .tenant = str_of(caller->tenant),
+        .is_operator = (caller->scopes & SCOPE_BIT(SCOPE_ADMIN)) != 0,
+        .quota = caller->quota,
+    };
+    struct str key = request_header(request, "Idempotency-Key");
+    if (key.len > 0 && request->match.route->is_create) {
+        char *hex = arena_alloc(&request->arena, HASH_HEX_SIZE);
+        hash_sha256_hex(buf_str(&request->body), hex);
+        result.request_hash = str_of(hex);
+        result.key =
+            arena_printf(&request->arena, "%s %.*s", request->match.route->pattern, STR_ARG(key));
+    }
+    return result;
+}
+
+struct engine_page v1_page(struct request *request)
+{
+    struct engine_page page = {.limit = (size_t)request_query_int(request, "limit", 0)};
+    (void)request_query(request, "after", &page.after);
+    return page;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+struct str v1_str(const struct json_t *object, const char *name)
+{
+    struct str text = {0};
+    if (object != NULL)
+        (void)!json_to_str(json_get(object, name), &text);
+    return text;
+}
+
+int64_t v1_int(const struct json_t *object, const char *name, int64_t fallback)
+{
+    int64_t n;
+    return object != NULL && json_to_i64(json_get(object, name), &n) ? n : fallback;
+}
+
+bool v1_bool(const struct json_t *object, const char *name, bool fallback)
+{
+    bool flag;
+    return object != NULL && json_to_bool(json_get(object, name), &flag) ? flag : fallback;
+}
+
+struct engine_pairs v1_pairs(struct request *request, const struct json_t *object, const char *name)
+{
+    struct json_t *map = object == NULL ? NULL : json_get(object, name), *value;
+    struct engine_pairs pairs = {0};
+    if (map == NULL || json_len(map) == 0)
+        return pairs;
+    struct engine_pair *items = arena_array(&request->arena, struct engine_pair, json_len(map));
+    void *iter = NULL;
+    while (json_next(map, &iter, &items[pairs.len].name, &value)) {
+        (void)!json_to_str(value, &items[pairs.len].value);
+        if (++pairs.len == json_len(map))
+            break;
+    }
+    pairs.items = items;
+    return pairs;
+}
+
+const struct str *v1_list(struct request *request, const struct json_t *object, const char *name,
+                          size_t *ret_count)
+{
+    const struct json_t *array = object == NULL ? NULL : json_get(object, name);
+    *ret_count = array == NULL ? 0 : json_len(array);
+    if (*ret_count == 0)
+        return NULL;
+    struct str *items = arena_array(&request->arena, struct str, *ret_count);
+    for (size_t i = 0; i < *ret_count; i++)
+        (void)!json_to_str(json_at(array, i), &items[i]);
+    return items;
+}
+
+static struct sandbox_limits read_limits(const struct json_t *limits)
+{
+    double cpus = 0;
+    if (limits != NULL)
+        (void)!json_to_f64(json_get(limits, "cpus"), &cpus);
+    return (struct sandbox_limits){
+        .memory_bytes = v1_int(limits, "memoryMb", 0) << 20,
+        .disk_bytes = v1_int(limits, "diskMb", 0) << 20,
+        .cpu_milli = (int64_t)(cpus * 1000),
+        .pids = v1_int(limits, "pids", 0),
+        .exec_ms = v1_int(limits, "execMs", 0),
+    };
+}
+
+int v1_sandbox_spec(struct request *request, const struct json_t *object,
+                    struct sandbox_spec *ret_spec, struct err *err)
+{
+    struct str tier = v1_str(object, "tier");
+    struct sandbox_spec spec = {
+        .runtime = v1_str(object, "runtime"),
+        .name = v1_str(object, "name"),
+        .volume = v1_str(object, "volume"),
+        .env = v1_pairs(request, object, "env"),
+        .metadata = v1_pairs(request, object, "metadata"),
+        .limits = read_limits(object == NULL ? NULL : json_get(object, "limits")),
+        .network = v1_str(object, "network"),
+        .timeout_ms = v1_int(object, "timeoutMs", 0),
+        .idle_ms = v1_int(object, "idleMs", 0),
+        .on_timeout = str_eq(v1_str(object, "onTimeout"), STR("kill")) ? SANDBOX_KILL_AT_TIMEOUT
+                                                                       : SANDBOX_PAUSE_AT_TIMEOUT,
+    };
+    spec.snapshots = v1_list(request, object, "snapshots", &spec.snapshot_count);
+    if (tier.len > 0 && !engine_tier_of_name(tier, &spec.tier))
+        return err_set(err, ERR_INVALID, "there is no tier '%.*s'", STR_ARG(tier));
+    *ret_spec = spec;
+    return 0;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void v1_put_str(struct json_out *out, const char *key, struct str text)
+{
+    json_key(out, key);
+    if (text.len == 0)
+        json_put_null(out);
+    else
+        json_put_str(out, text);
+}
+
+void v1_put_date(struct json_out *out, const char *key, int64_t date_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+    json_key(out, key);
+    if (date_ms == 0) {
+        json_put_null(out);
+        return;
+    }
+    clock_format_utc(date_ms, text);
+    json_put_cstr(out, text);
+}
+
+void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs)
+{
+    json_key(out, key);
+    json_begin_object(out);
+    for (size_t i = 0; i < pairs.len; i++)
+        json_key_str(out, pairs.items[i].name), json_put_str(out, pairs.items[i].value);
+    json_end_object(out);
+}
+
+static void put_limits(struct json_out *out, const struct sandbox_limits *limits)
+{
+    json_key(out, "limits");
+    json_begin_object(out);
+    json_key(out, "memoryMb"), json_put_i64(out, limits->memory_bytes >> 20);
+    json_key(out, "diskMb"), json_put_i64(out, limits->disk_bytes >> 20);
+    json_key(out, "cpus"), json_put_f64(out, (double)limits->cpu_milli / 1000);
+    json_key(out, "pids"), json_put_i64(out, limits->pids);
+    json_key(out, "execMs"), json_put_i64(out, limits->exec_ms);
+    json_end_object(out);
+}
+
+static void put_checkpoints(struct json_out *out, const struct sandbox_info *sandbox)
+{
+    json_key(out, "checkpoints");
+    json_begin_array(out);
+    for (size_t i = 0; i < sandbox->checkpoint_count; i++) {
+        const struct sandbox_checkpoint *checkpoint = &sandbox->checkpoints[i];
+        json_begin_object(out);
+        json_key(out, "id"), json_put_str(out, checkpoint->id);
+        v1_put_str(out, "name", checkpoint->name);
+        v1_put_date(out, "createdAt", checkpoint->created_ms);
+        json_end_object(out);
+    }
+    json_end_array(out);
+}
+
+static void put_life(struct json_out *out, const struct sandbox_info *sandbox)
+{
+    bool kills = sandbox->on_timeout == SANDBOX_KILL_AT_TIMEOUT;
+    json_key(out, "timeoutMs"), json_put_i64(out, sandbox->timeout_ms);
+    json_key(out, "idleMs"), json_put_i64(out, sandbox->idle_ms);
+    json_key(out, "onTimeout"), json_put_cstr(out, kills ? "kill" : "pause");
+    v1_put_date(out, "createdAt", sandbox->created_ms);
+    v1_put_date(out, "startedAt", sandbox->started_ms);
+    v1_put_date(out, "activeAt", sandbox->active_ms);
+    v1_put_date(out, "endedAt", sandbox->ended_ms);
+    v1_put_date(out, "expiresAt", sandbox->expires_ms);
+}
+
+void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox)
+{
+    json_begin_object(out);
+    json_key(out, "id"), json_put_str(out, sandbox->id);
+    v1_put_str(out, "name", sandbox->name);
+    json_key(out, "tier"), json_put_cstr(out, engine_tier_name(sandbox->tier));
+    json_key(out, "runtime"), json_put_str(out, sandbox->runtime);
+    json_key(out, "state"), json_put_cstr(out, sandbox_state_name(sandbox->state));
+    v1_put_str(out, "reason", sandbox->reason);
+    v1_put_str(out, "session", sandbox->session);
+    v1_put_str(out, "volume", sandbox->volume);
+    v1_put_str(out, "forkedFrom", sandbox->forked_from);
+    json_key(out, "snapshots");
+    json_begin_array(out);
+    for (size_t i = 0; i < sandbox->snapshot_count; i++)
+        json_put_str(out, sandbox->snapshots[i]);
+    json_end_array(out);
+    v1_put_pairs(out, "metadata", sandbox->metadata);
+    put_limits(out, &sandbox->limits);
+    json_key(out, "network");
+    if (sandbox->network.len == 0)
+        json_put_cstr(out, "none");
+    else
+        json_put_str(out, sandbox->network);
+    put_life(out, sandbox);
+    put_checkpoints(out, sandbox);
+    json_key(out, "version"), json_put_i64(out, (int64_t)sandbox->version);
+    json_end_object(out);
+}
+
+void v1_put_bytes(struct json_out *out, struct str bytes)
+{
+    if (str_is_utf8(bytes)) {
+        json_key(out, "text"), json_put_str(out, bytes);
+        return;
+    }
+    AUTO_BUF struct buf packed = {0};
+    base64_put(bytes, &packed);
+    json_key(out, "base64"), json_put_str(out, buf_str(&packed));
+}
+
+struct json_out *v1_begin(struct v1_answer *answer)
+{
+    *answer = (struct v1_answer){0};
+    answer->json.buf = &answer->buf;
+    return &answer->json;
+}
+
+void v1_reply(struct request *request, int status, struct v1_answer *answer)
+{
+    buf_put_char(&answer->buf, '\n');
+    reply_json(request, status, &answer->buf);
+}
+
+void v1_done(void *ctx, const struct err *why)
+{
+    struct request *request = ctx;
+    if (why != NULL)
+        reply_error(request, why);
+    else
+        reply_empty(request, 204);
+}
+
+void v1_sandbox_done(void *ctx, const struct sandbox_info *sandbox, const struct err *why)
+{
+    struct request *request = ctx;
+    struct v1_answer answer;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
+    v1_put_sandbox(v1_begin(&answer), sandbox);
+    int status = request->match.route->status;
+    v1_reply(request, status == 0 ? 200 : status, &answer);
+}

@@ -1,0 +1,120 @@
+#pragma once
+
+/* The doors of /v1: each v1_*.c turns JSON into an engine verb's struct, and its answer into JSON.
+ * What they share. */
+
+#include "api/api.h"
+#include "api/request.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "engine/engine.h"
+
+extern const struct route v1_sandbox_routes[];
+extern const struct route v1_run_routes[];
+extern const struct route v1_command_routes[];
+extern const struct route v1_log_routes[];
+extern const struct route v1_file_routes[];
+extern const struct route v1_byte_routes[];
+extern const struct route v1_session_routes[];
+extern const struct route v1_snapshot_routes[];
+extern const struct route v1_snapshot_byte_routes[];
+extern const struct route v1_volume_routes[];
+extern const struct route v1_event_routes[];
+extern const struct route v1_token_routes[];
+extern const struct route v1_tty_routes[];
+
+/* Who asks, for the engine. Borrows from the request. */
+struct engine_caller v1_caller(struct request *request);
+
+/* Members of the checked body, or of an object in it; absent ones are empty. Text is borrowed from
+ * the body, lists from the request's arena. */
+struct str v1_str(const struct json_t *object, const char *name);
+int64_t v1_int(const struct json_t *object, const char *name, int64_t fallback);
+bool v1_bool(const struct json_t *object, const char *name, bool fallback);
+struct engine_pairs v1_pairs(struct request *request, const struct json_t *object,
+                             const char *name);
+const struct str *v1_list(struct request *request, const struct json_t *object, const char *name,
+                          size_t *ret_count);
+/* What a sandbox shall be, from the members of a create's body. */
+int v1_sandbox_spec(struct request *request, const struct json_t *object,
+                    struct sandbox_spec *ret_spec, struct err *err) MUST_USE;
+/* The page that the query asks for. */
+struct engine_page v1_page(struct request *request);
+
+/* Bodies for rows: V1_BODY(JSON("name": {...}) "," JSON(...)), or V1_NEEDS(JSON(["name"]), ...). */
+#define V1_BODY(members)                                                                           \
+    "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" members "}}"
+#define V1_NEEDS(names, members)                                                                   \
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":" names                      \
+    ",\"properties\":{" members "}}"
+/* Members that several bodies have. */
+/* clang-format off */
+#define V1_M_TIMEOUT JSON("timeoutMs": {"type": "integer", "minimum": -1, "maximum": 31536000000, \
+    "description": "Milliseconds; -1 for no limit, 0 or left out for the configuration's"})
+#define V1_M_ENV JSON("env": {"type": "object", "additionalProperties": {"type": "string"}, \
+    "description": "Environment variables"})
+#define V1_M_NETWORK JSON("network": {"type": "string", "maxLength": 65536, \
+    "description": "Where it may go: none, public, or allow HOST, ...; nowhere when left out"})
+/* What v1_sandbox_spec reads. */
+#define V1_M_SANDBOX \
+    JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"], \
+        "description": "How it is fenced; left out: as configured"}) "," \
+    JSON("runtime": {"type": "string", "maxLength": 64}) "," \
+    JSON("name": {"type": "string", "maxLength": 64, "description": "For people"}) "," \
+    JSON("snapshots": {"type": "array", "maxItems": 16, "items": {"type": "string"}, \
+        "description": "Ids or slugs, lowest first"}) "," \
+    JSON("volume": {"type": "string", "description": "Id of the volume at /workspace"}) "," \
+    V1_M_ENV "," \
+    JSON("metadata": {"type": "object", "additionalProperties": {"type": "string"}, \
+        "description": "Labels to find it by"}) "," \
+    JSON("limits": {"type": "object", "additionalProperties": false, "properties": { \
+        "memoryMb": {"type": "integer", "minimum": 1, "maximum": 1048576}, \
+        "diskMb": {"type": "integer", "minimum": 1, "maximum": 1048576}, \
+        "cpus": {"type": "number", "minimum": 0.05, "maximum": 1024}, \
+        "pids": {"type": "integer", "minimum": 1, "maximum": 1024}, \
+        "execMs": {"type": "integer", "minimum": 1, "maximum": 600000}}}) "," \
+    V1_M_NETWORK "," V1_M_TIMEOUT "," \
+    JSON("idleMs": {"type": "integer", "minimum": -1, "maximum": 31536000000}) "," \
+    JSON("onTimeout": {"type": "string", "enum": ["pause", "kill"]})
+/* clang-format on */
+
+/* Rows of a list. */
+extern const struct route_query v1_page_query[];
+
+/* Writing. */
+void v1_put_str(struct json_out *out, const char *key, struct str text);  /* null when empty */
+void v1_put_date(struct json_out *out, const char *key, int64_t date_ms); /* null when 0 */
+void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs);
+void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox);
+void v1_put_command(struct json_out *out, const struct command_info *command);
+/* Bytes as text where they are UTF-8, else in base64. */
+void v1_put_bytes(struct json_out *out, struct str bytes);
+
+/* Begins the answer {...}; v1_reply ends and sends it. */
+struct v1_answer {
+    struct buf buf;
+    struct json_out json;
+};
+struct json_out *v1_begin(struct v1_answer *answer);
+void v1_reply(struct request *request, int status, struct v1_answer *answer);
+/* `engine_done` of verbs that answer with nothing: 204, or the error. `ctx` is the request. */
+void v1_done(void *ctx, const struct err *why);
+/* `sandbox_done`: 200 and the sandbox. */
+void v1_sandbox_done(void *ctx, const struct sandbox_info *sandbox, const struct err *why);
+
+/* The table's scopes for the engine's. */
+uint32_t v1_scopes_of_token(unsigned token_scopes);
+
+/* Files. */
+/* clang-format off */
+#define V1_FILE_FAILS (E(NOT_FOUND) | E(NOT_A_FILE) | E(NOT_A_DIRECTORY) | E(PATH_ESCAPES) | E(READ_ONLY) | \
+    E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(NO_SPACE) | E(TOO_LARGE) | E(BUSY) | E(TIMEOUT))
+/* clang-format on */
+/* "/v1/volumes/ID/files": which kind of place the path names. */
+struct file_place v1_place(const struct request *request);
+/* The query's `path`; false with a reply when it is missing. */
+bool v1_path(struct request *request, struct str *ret_path);
+void v1_put_file(struct json_out *out, const struct file_info *info);
+
+/* `snapshot_done`: the row's status and the snapshot. */
+void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);

@@ -1,0 +1,121 @@
+/* /v1/snapshots: immutable file trees that sandboxes boot from. */
+
+#include "api/v1.h"
+
+static void put_snapshot(struct json_out *out, const struct snapshot_info *snapshot)
+{
+    json_begin_object(out);
+    json_key(out, "id"), json_put_str(out, snapshot->id);
+    v1_put_str(out, "slug", snapshot->slug);
+    json_key(out, "tier"), json_put_cstr(out, engine_tier_name(snapshot->tier));
+    json_key(out, "state"), json_put_cstr(out, snapshot_state_name(snapshot->state));
+    json_key(out, "source"), json_put_str(out, snapshot->source);
+    v1_put_str(out, "detail", snapshot->detail);
+    v1_put_date(out, "createdAt", snapshot->created_ms);
+    json_key(out, "sizeBytes"), json_put_i64(out, snapshot->size_bytes);
+    json_key(out, "users"), json_put_i64(out, (int64_t)snapshot->users);
+    json_end_object(out);
+}
+
+void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why)
+{
+    struct request *request = ctx;
+    struct v1_answer answer;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
+    put_snapshot(v1_begin(&answer), snapshot);
+    int status = request->match.route->status;
+    v1_reply(request, status == 0 ? 200 : status, &answer);
+}
+
+static void create(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    struct engine_pairs wanted = v1_pairs(request, request->json, "dependencies");
+    struct snapshot_dependency *dependencies =
+        arena_array(&request->arena, struct snapshot_dependency, wanted.len);
+    for (size_t i = 0; i < wanted.len; i++)
+        dependencies[i] = (struct snapshot_dependency){wanted.items[i].name, wanted.items[i].value};
+    struct snapshot_spec spec = {.slug = request_str(request, "slug"),
+                                 .dependencies = dependencies,
+                                 .dependency_count = wanted.len,
+                                 .sandbox = request_str(request, "sandbox"),
+                                 .directory = request_str(request, "directory")};
+    request_hold(request);
+    engine_snapshot_create(api->engine, &caller, &spec, v1_snapshot_done, request);
+}
+
+static void get(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct err err;
+    struct snapshot_info snapshot;
+    struct engine_caller caller = v1_caller(request);
+    if (engine_snapshot_get(api->engine, &caller, request_param(request, "id"), &snapshot, &err) <
+        0)
+        reply_error(request, &err);
+    else
+        v1_snapshot_done(request, &snapshot, NULL);
+}
+
+static void list(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct err err;
+    struct snapshot_list found;
+    struct engine_page page = v1_page(request);
+    struct engine_caller caller = v1_caller(request);
+    if (engine_snapshot_list(api->engine, &caller, &page, &request->arena, &found, &err) < 0) {
+        reply_error(request, &err);
+        return;
+    }
+    struct v1_answer answer;
+    struct json_out *out = v1_begin(&answer);
+    json_begin_object(out);
+    json_key(out, "snapshots");
+    json_begin_array(out);
+    for (size_t i = 0; i < found.count; i++)
+        put_snapshot(out, &found.items[i]);
+    json_end_array(out);
+    v1_put_str(out, "next", str_of(found.next));
+    json_end_object(out);
+    v1_reply(request, 200, &answer);
+}
+
+static void remove_it(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_snapshot_delete(api->engine, &caller, request_param(request, "id"), v1_done, request);
+}
+
+/* clang-format off */
+#define NOUN "snapshots"
+
+const struct route v1_snapshot_routes[] = {
+    {"POST", "/v1/snapshots", create, "Make a snapshot", SCOPE_RUN, NOUN,
+     .details = "From exactly one of dependencies, sandbox and directory. Answers when it is made; "
+                "/v1/events tells how far it is. Dependencies built before are not built again. A "
+                "directory of the host needs the scope admin.",
+     .request = V1_BODY(JSON("slug": {"type": "string", "maxLength": 64}) ","
+        JSON("dependencies": {"type": "object", "additionalProperties": {"type": "string"},
+            "description": "Package (npm name or pypi:NAME) to version; empty for the newest"}) ","
+        JSON("sandbox": {"type": "string", "description": "What it has written"}) ","
+        JSON("directory": {"type": "string", "maxLength": 4096})),
+     .response = "Snapshot", .status = 201, .is_create = true,
+     .errors = E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(NO_SPACE) | E(BUSY) | E(TIMEOUT),
+     .example = "-d '{\"sandbox\": \"'$SANDBOX'\"}'"},
+    {"GET", "/v1/snapshots", list, "List snapshots", SCOPE_READ, NOUN, .query = v1_page_query,
+     .response = "SnapshotList", .example = ""},
+    {"GET", "/v1/snapshots/{id}", get, "Look at a snapshot", SCOPE_READ, NOUN,
+     .response = "Snapshot", .errors = E(NOT_FOUND), .example = ""},
+    {"DELETE", "/v1/snapshots/{id}", remove_it, "Delete a snapshot", SCOPE_RUN, NOUN,
+     .details = "Refused while a sandbox stands on it.", .gives = FORM_NONE, .status = 204,
+     .errors = E(NOT_FOUND) | E(BUSY), .example = ""},
+    {0},
+};
+/* clang-format on */

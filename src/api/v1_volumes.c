@@ -1,0 +1,119 @@
+/* /v1/volumes: directories that outlive sandboxes. Their files are v1_files.c's. */
+
+#include "api/v1.h"
+
+static void put_volume(struct json_out *out, const struct volume_info *volume)
+{
+    json_begin_object(out);
+    json_key(out, "id"), json_put_str(out, volume->id);
+    v1_put_str(out, "name", volume->name);
+    v1_put_str(out, "session", volume->session);
+    json_key(out, "region"), json_put_str(out, volume->region);
+    json_key(out, "tier"), json_put_cstr(out, engine_tier_name(volume->tier));
+    json_key(out, "capacityMb"), json_put_i64(out, volume->capacity_bytes >> 20);
+    json_key(out, "ttlMs"), json_put_i64(out, volume->ttl_ms);
+    v1_put_date(out, "createdAt", volume->created_ms);
+    v1_put_date(out, "usedAt", volume->used_ms);
+    v1_put_date(out, "expiresAt", volume->expires_ms);
+    v1_put_str(out, "sandbox", volume->sandbox);
+    json_key(out, "fence"), json_put_i64(out, (int64_t)volume->fence);
+    json_end_object(out);
+}
+
+static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
+{
+    struct request *request = ctx;
+    struct v1_answer answer;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
+    put_volume(v1_begin(&answer), volume);
+    int status = request->match.route->status;
+    v1_reply(request, status == 0 ? 200 : status, &answer);
+}
+
+static void create(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct err err;
+    struct str tier = request_str(request, "tier");
+    struct engine_caller caller = v1_caller(request);
+    struct volume_spec spec = {.name = request_str(request, "name"),
+                               .capacity_bytes = request_int(request, "capacityMb", 0) << 20,
+                               .ttl_ms = request_int(request, "ttlMs", 0)};
+    if (tier.len > 0 && !engine_tier_of_name(tier, &spec.tier)) {
+        (void)err_set(&err, ERR_INVALID, "there is no tier '%.*s'", STR_ARG(tier));
+        reply_error(request, &err);
+        return;
+    }
+    request_hold(request);
+    engine_volume_create(api->engine, &caller, &spec, on_volume, request);
+}
+
+static void get(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct err err;
+    struct volume_info volume;
+    struct engine_caller caller = v1_caller(request);
+    if (engine_volume_get(api->engine, &caller, request_param(request, "id"), &volume, &err) < 0)
+        reply_error(request, &err);
+    else
+        on_volume(request, &volume, NULL);
+}
+
+static void list(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct err err;
+    struct volume_list found;
+    struct engine_page page = v1_page(request);
+    struct engine_caller caller = v1_caller(request);
+    if (engine_volume_list(api->engine, &caller, &page, &request->arena, &found, &err) < 0) {
+        reply_error(request, &err);
+        return;
+    }
+    struct v1_answer answer;
+    struct json_out *out = v1_begin(&answer);
+    json_begin_object(out);
+    json_key(out, "volumes");
+    json_begin_array(out);
+    for (size_t i = 0; i < found.count; i++)
+        put_volume(out, &found.items[i]);
+    json_end_array(out);
+    v1_put_str(out, "next", str_of(found.next));
+    json_end_object(out);
+    v1_reply(request, 200, &answer);
+}
+
+static void remove_it(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_volume_delete(api->engine, &caller, request_param(request, "id"), v1_done, request);
+}
+
+/* clang-format off */
+#define NOUN "volumes"
+
+const struct route v1_volume_routes[] = {
+    {"POST", "/v1/volumes", create, "Make a volume", SCOPE_FILES, NOUN,
+     .request = V1_BODY(JSON("name": {"type": "string", "maxLength": 64}) ","
+        JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"]}) ","
+        JSON("capacityMb": {"type": "integer", "minimum": 1, "maximum": 1048576}) ","
+        JSON("ttlMs": {"type": "integer", "minimum": -1, "maximum": 31536000000,
+            "description": "It goes this long after its last use; -1: it stays"})),
+     .response = "Volume", .status = 201, .errors = E(CONFLICT) | E(UNSUPPORTED) | E(NO_SPACE),
+     .is_create = true, .example = "-d '{}'"},
+    {"GET", "/v1/volumes", list, "List volumes", SCOPE_READ, NOUN, .query = v1_page_query,
+     .response = "VolumeList", .example = ""},
+    {"GET", "/v1/volumes/{id}", get, "Look at a volume", SCOPE_READ, NOUN, .response = "Volume",
+     .details = "By id or name.", .errors = E(NOT_FOUND), .example = ""},
+    {"DELETE", "/v1/volumes/{id}", remove_it, "Delete a volume", SCOPE_FILES, NOUN,
+     .details = "Refused while a sandbox has it.", .gives = FORM_NONE, .status = 204,
+     .errors = E(NOT_FOUND) | E(BUSY), .example = ""},
+    {0},
+};
+/* clang-format on */

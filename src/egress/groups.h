@@ -1,0 +1,32 @@
+#pragma once
+
+/* Hosts by the name of what they serve: `npm` and `pypi` stand for the registry and the index that
+ * this machine is configured to use, so that an installer in a sandbox reaches those and nothing
+ * else. */
+
+#include "base/buf.h"
+
+struct err;
+
+struct group_hosts {
+    struct buf allow;    /* "HOST:PORT", with ", " between */
+    struct buf private;  /* "HOST=ADDRESS:PORT", likewise: where a registry has such addresses */
+    struct buf settings; /* lines "NAME=VALUE": variables that lead the installer there */
+};
+void group_hosts_done(struct group_hosts *hosts);
+#define AUTO_GROUP_HOSTS AUTO(group_hosts_done)
+
+/* The places that configuration is read from; NULL for the machine's own. */
+struct group_sources {
+    const char *home;                     /* $HOME */
+    const char *etc;                      /* "/etc" */
+    const char *(*env)(const char *name); /* getenv */
+    const char *dns_servers;              /* see resolve.h */
+};
+
+bool group_is_name(struct str name);
+/* Adds what the group stands for. What the configuration names is the operator's word: a registry
+ * whose addresses are not public gets private entries for exactly these. INVALID when the
+ * configured URL is none; a name that does not resolve now is left to be judged later. */
+int group_expand(struct str name, const struct group_sources *sources, struct group_hosts *hosts,
+                 struct err *err) MUST_USE;

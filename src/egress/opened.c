@@ -1,0 +1,47 @@
+#include "egress/opened.h"
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "egress/authority.h"
+#include "egress/secrets.h"
+
+static bool is_limited(const struct policy_rule *rule)
+{
+    return rule->method_count + rule->path_count > 0;
+}
+
+bool opened_any(const struct policy *policy, const struct secrets *secrets)
+{
+    if (secrets_count(secrets) > 0)
+        return true;
+    if (policy != NULL)
+        VEC_EACH (rule, &policy->allow)
+            if (is_limited(rule))
+                return true;
+    return false;
+}
+
+struct authority *opened_authority(const struct policy *policy, const struct secrets *secrets)
+{
+    VEC(struct host) hosts = {0};
+    bool is_any = false;
+    for (size_t i = 0; i < secrets_count(secrets); i++) {
+        const struct secret_rule *rule = &secrets_at(secrets, i)->rule;
+        for (size_t k = 0; k < rule->place_count; k++)
+            *vec_push(&hosts) = rule->places[k].host;
+    }
+    if (policy != NULL)
+        VEC_EACH (rule, &policy->allow) {
+            struct host host;
+            struct err err;
+            if (!is_limited(rule))
+                continue;
+            if (rule->host.len == 0 || host_parse(rule->host, &host, &err) < 0)
+                is_any = true;
+            else
+                *vec_push(&hosts) = host;
+        }
+    struct authority *authority = authority_new(hosts.ptr, is_any ? 0 : hosts.len);
+    vec_done(&hosts);
+    return authority;
+}

@@ -1,0 +1,131 @@
+#pragma once
+
+/* What porter.c, porter_dns.c and the guests share. */
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "egress/dial.h"
+#include "egress/meter.h"
+#include "egress/names.h"
+#include "egress/porter.h"
+
+struct dns_ask;
+struct relay;
+struct talk;
+struct timer;
+struct watch;
+
+struct porter_door {
+    struct porter *porter;
+    enum porter_socket kind;
+    int fd;
+    struct watch *watch;
+};
+
+struct porter {
+    struct loop *loop;
+    struct porter_options options;
+    struct porter_limits limits; /* filled */
+    struct policy *policy;
+    struct dial_options dial_options;
+    struct dialer *dialer;
+    struct names names;
+    struct porter_door doors[PORTER_SOCKETS_MAX];
+    size_t door_count;
+    struct guest *guests; /* a list */
+    struct dns_ask *asks; /* lookups under way; a list */
+    size_t guest_count, ask_count;
+    bool is_full; /* no connection is taken until one ends */
+    struct meter meter;
+    struct timer *sweep; /* idle connections; and the meter, while it is dry */
+    struct map told;     /* refusals that were reported */
+    int64_t accepted, blocked;
+    int64_t busy_ms; /* when something came or ended last */
+};
+
+/* A connection out of the sandbox. FIRST, GREETING, REQUEST and HEAD collect what a client of the
+ * proxy says (guest_proxy.c). DIALLING waits for the host. SNIFFING: whom it wants is known and may
+ * be reached, what it says first must fit (guest_tunnel.c). PASSING: a relay or a talk has the
+ * sockets. TURNED_AWAY: refused, but its first words decide how that is said. LEAVING: all is said,
+ * its rest is read so that it gets our answer and not a reset. */
+enum { GUEST_HEAD_MAX = 64 << 10, GUEST_FIELDS_MAX = 128 };
+
+enum guest_state {
+    GUEST_FIRST,
+    GUEST_GREETING,
+    GUEST_REQUEST,
+    GUEST_HEAD,
+    GUEST_DIALLING,
+    GUEST_SNIFFING,
+    GUEST_PASSING,
+    GUEST_TURNED_AWAY,
+    GUEST_LEAVING,
+};
+
+struct guest {
+    struct porter *porter;
+    struct guest *next, **link;
+    enum guest_state state;
+    enum porter_channel channel;
+    int fd, outer; /* -1 when a relay or a talk has them, or there is none yet */
+    struct watch *watch;
+    struct timer *timer; /* the deadline of the state */
+    struct buf in;
+    struct host host; /* whom it wants; text "" while unknown */
+    uint16_t port;
+    struct dial *dial;
+    bool must_open; /* the policy limits methods or paths: what cannot be read may not pass */
+    bool is_http;   /* inside a tunnel or captured: it speaks HTTP, so a refusal can be told */
+    bool is_https;  /* opened */
+    struct verdict refusal;
+    struct relay *relay;
+    struct talk *talk;
+    int64_t begin_ms;
+};
+
+/* guest.c */
+void guest_new(struct porter_door *door, int fd);
+void guest_free(struct guest *guest);
+void guest_set_state(struct guest *guest, enum guest_state state, int64_t deadline_ms);
+/* Looks again at the bytes that are there. The guest may be gone afterwards. */
+void guest_advance(struct guest *guest);
+/* Sends what fits into a fresh socket. False, and the guest is gone, when that fails. */
+bool guest_say(struct guest *guest, struct str bytes);
+void guest_leave(struct guest *guest, struct str last_words);
+void guest_reset(struct guest *guest); /* the guest is gone */
+void guest_refuse(struct guest *guest, const struct verdict *verdict);
+/* The host cannot be reached. */
+void guest_fail(struct guest *guest, const struct err *why);
+/* Connects, as far as the policy allows; `done` has the guest as its context. */
+void guest_dial(struct guest *guest, const char *scheme, struct str method, struct str path,
+                dial_done *done);
+/* Hand both sockets over. */
+void guest_start_relay(struct guest *guest);
+void guest_start_talk(struct guest *guest, bool is_https, bool is_single);
+int64_t guest_moved_ms(const struct guest *guest);
+void guest_resume(struct guest *guest);
+
+/* guest_proxy.c */
+void guest_on_first(struct guest *guest);
+void guest_on_greeting(struct guest *guest);
+void guest_on_request(struct guest *guest);
+void guest_on_head(struct guest *guest);
+
+/* guest_tunnel.c */
+void guest_begin_tunnel(struct guest *guest);
+void guest_on_sniff(struct guest *guest);
+void guest_on_sniff_time(struct guest *guest);
+void guest_on_turned_away(struct guest *guest);
+
+/* porter_dns.c */
+int porter_dns_open(struct porter_door *door, struct err *err) MUST_USE;
+void porter_dns_done(struct porter *porter);
+/* For TCP: a connection with length-prefixed questions. */
+void porter_dns_accept(struct porter_door *door, int fd);
+void porter_dns_sweep(struct porter *porter, int64_t now_ms);
+
+/* porter.c */
+void porter_tell(struct porter *porter, enum porter_channel channel, const struct verdict *verdict,
+                 const char *host, uint16_t port);
+void porter_left(struct porter *porter); /* a guest is gone: room for others */

@@ -1,0 +1,42 @@
+#pragma once
+
+/* A conversation in HTTP/1 between a sandbox and a host that the gate reads along: the sockets, and
+ * where it is encrypted the TLS ends, around a rewrite (rewrite.h), which judges every request and
+ * writes everything anew. Towards the sandbox TLS has a certificate of the sandbox's own authority;
+ * towards the host it is verified. */
+
+#include "egress/verdict.h"
+
+struct authority;
+struct err;
+struct loop;
+struct meter;
+struct secrets;
+struct talk;
+struct tls_trust;
+
+struct talk_options {
+    int inner, outer;      /* the sandbox's and the host's; both taken */
+    struct str from_inner; /* what was read already; copied */
+    struct host host;
+    uint16_t port;
+    bool is_https; /* opened; needs the next two */
+    struct tls_trust *tls;
+    struct authority *authority;
+    const struct secrets *secrets; /* NULL for none; outlives it */
+    bool is_single;                /* one exchange and no more: for requests to a proxy */
+    struct meter *meter;
+    struct verdict (*judge)(void *ctx, struct str method, struct str path);
+    /* Once, later: the conversation is over. `why` is for a log, NULL when all was well. */
+    void (*done)(void *ctx, const char *why);
+    void *ctx;
+};
+
+/* FORBIDDEN when the authority may not vouch for the host. */
+int talk_start(struct loop *loop, const struct talk_options *options, struct talk **ret_talk,
+               struct err *err) MUST_USE;
+struct talk *talk_free(struct talk *talk);
+DEFINE_FREEP(talk)
+
+int64_t talk_moved_ms(const struct talk *talk);
+void talk_resume(struct talk *talk); /* after the meter ran dry */

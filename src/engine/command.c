@@ -1,0 +1,470 @@
+/* Commands: started in a sandbox, followed to their end, kept for a while. */
+
+#include "engine/command.h"
+
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/command_internal.h"
+#include "engine/session_internal.h"
+
+static const char *const stream_names[] = {"stdout", "stderr", "tty"};
+static const char *const end_names[] = {"exited",        "killed",  "timeout",
+                                        "out_of_memory", "stopped", "lost"};
+_Static_assert(countof(end_names) == COMMAND_END_COUNT, "a name for each end");
+
+const char *command_stream_name(enum command_stream stream)
+{
+    return stream_names[stream];
+}
+
+const char *command_end_name(enum command_end end)
+{
+    return end_names[end];
+}
+
+struct command *command_find(struct engine *engine, const struct engine_caller *caller,
+                             struct str id, struct err *err)
+{
+    loop_assert(engine->loop);
+    struct command *command = id_is_valid(id) ? map_get(&engine->commands, id) : NULL;
+    if (command != NULL && str_eq(command->tenant, caller->tenant) && command->starting == 0)
+        return command;
+    (void)err_set(err, ERR_NOT_FOUND, "no command '%.*s'", (int)MIN(id.len, (size_t)64),
+                  id.ptr == NULL ? "" : id.ptr);
+    return NULL;
+}
+
+struct command *command_free(struct command *command)
+{
+    if (command == NULL)
+        return NULL;
+    if (command->exec != NULL)
+        command->table->exec_free(command->exec);
+    (void)timer_free(command->timer);
+    for (size_t i = 0; i < countof(command->tail); i++)
+        vec_done(&command->tail[i]);
+    vec_done(&command->writes);
+    arena_done(&command->arena);
+    free(command);
+    return NULL;
+}
+
+/* --- Looking --- */
+
+int engine_command_get(struct engine *engine, const struct engine_caller *caller, struct str id,
+                       struct command_info *ret_command, struct err *err)
+{
+    const struct command *command = command_find(engine, caller, id, err);
+    if (command == NULL)
+        return -1;
+    *ret_command = command->info;
+    return 0;
+}
+
+int engine_command_list(struct engine *engine, const struct engine_caller *caller,
+                        const struct command_filter *filter, struct arena *arena,
+                        struct command_list *ret_list, struct err *err)
+{
+    loop_assert(engine->loop);
+    struct command_list list = {0};
+    int64_t after = 0, last = 0;
+    size_t limit = page_limit(&filter->page);
+    if (cursor_read(filter->page.after, &after, err) < 0)
+        return -1;
+    list.items = arena_array(arena, struct command_info, MIN(limit, engine->commands.len + 1));
+    MAP_EACH (entry, &engine->commands) {
+        const struct command *command = entry->value;
+        if (command->ord <= after || command->starting > 0 ||
+            !str_eq(command->tenant, caller->tenant) ||
+            (filter->sandbox.len > 0 && !str_eq(filter->sandbox, command->info.sandbox)) ||
+            (filter->running_only && command->info.state != COMMAND_RUNNING))
+            continue;
+        if (list.count == limit) {
+            cursor_write(last, list.next);
+            break;
+        }
+        list.items[list.count++] = command->info;
+        last = command->ord;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+static void deliver(struct answer *answer, const struct err *why)
+{
+    const struct command *command =
+        why == NULL ? map_get(&answer->engine->commands, str_of(answer->id)) : NULL;
+    struct err gone = {0};
+    if (why == NULL && command == NULL) {
+        (void)err_set(&gone, ERR_NOT_FOUND, "no command '%s'", answer->id);
+        why = &gone;
+    }
+    struct command_info info = {0};
+    if (command != NULL)
+        info = command->info;
+    answer->done.command(answer->ctx, why == NULL ? &info : NULL, why);
+}
+
+/* --- Its end --- */
+
+static void on_end_saved(void *ctx, const struct err *why)
+{
+    struct command *command = ctx;
+    if (why != NULL)
+        log_error("command.unsaved", LOG_VIEW("command", command->info.id),
+                  LOG_STR("error", why->msg));
+    log_complete(command);
+}
+
+static enum command_end reason_of(const struct command *command, const struct exec_end *end,
+                                  const struct sandbox *sandbox)
+{
+    if (command->timed_out)
+        return COMMAND_TIMEOUT;
+    if (end == NULL)
+        return sandbox != NULL && (sandbox->info.state == SANDBOX_STOPPING ||
+                                   sandbox->info.state == SANDBOX_RUNNING)
+                   ? COMMAND_STOPPED
+                   : COMMAND_LOST;
+    if (end->oom)
+        return COMMAND_OOM;
+    return command->sent_signal != 0 && end->signal == command->sent_signal ? COMMAND_KILLED
+                                                                            : COMMAND_EXITED;
+}
+
+static void refuse_writes(struct command *command)
+{
+    VEC_EACH (answer, &command->writes)
+        answer_fail(*answer, ERR_CONFLICT, "the command has ended");
+    command->writes.len = 0;
+}
+
+static void on_end(void *ctx, const struct exec_end *end, UNUSED const struct err *why)
+{
+    struct command *command = ctx;
+    struct engine *engine = command->engine;
+    struct command_info *info = &command->info;
+    struct sandbox *sandbox = map_get(&engine->sandboxes, info->sandbox);
+    command->table->exec_free(command->exec);
+    command->exec = NULL;
+    command->timer = timer_free(command->timer);
+    refuse_writes(command);
+    info->state = COMMAND_ENDED;
+    info->ended_ms = clock_date_ms();
+    info->end = reason_of(command, end, sandbox);
+    info->code = end == NULL || end->signal != 0 ? -1 : end->code;
+    info->signal = end == NULL ? 0 : end->signal;
+    info->wall_us = end == NULL ? -1 : end->wall_us;
+    info->user_us = end == NULL ? -1 : end->user_us;
+    info->system_us = end == NULL ? -1 : end->system_us;
+    info->peak_bytes = end == NULL ? -1 : end->peak_bytes;
+    if (sandbox != NULL)
+        sandbox_end_work(sandbox);
+    struct store_batch *batch = store_begin(engine->store);
+    command_save(command, batch);
+    feed_publish(engine, batch, EVENT_COMMAND_ENDED, command->tenant, info->id, info->sandbox,
+                 command_end_name(info->end), "");
+    store_commit(batch, STORE_QUICK, on_end_saved, command);
+}
+
+/* First asked, then killed. */
+static void on_time(void *ctx)
+{
+    struct command *command = ctx;
+    struct err err = {0};
+    const struct sandbox *sandbox = map_get(&command->engine->sandboxes, command->info.sandbox);
+    if (sandbox != NULL && sandbox->info.state != SANDBOX_RUNNING) {
+        timer_set(command->timer, 1000, 0); /* no time passes for it */
+        return;
+    }
+    int signo = command->timed_out ? SIGKILL : SIGTERM;
+    command->timed_out = true;
+    if (command->table->exec_signal(command->exec, signo, &err) < 0)
+        log_warn("command.timeout", LOG_VIEW("command", command->info.id),
+                 LOG_STR("error", err.msg));
+    timer_set(command->timer, COMMAND_GRACE_MS, 0);
+}
+
+/* --- Its start --- */
+
+struct starting {
+    struct session_want session;
+    struct want want;
+    struct engine *engine;
+    struct command *command;
+    struct arena arena;
+    struct exec_plan plan;
+    struct engine_pairs env;
+    int64_t timeout_ms;
+};
+
+static void starting_free(struct starting *starting)
+{
+    arena_done(&starting->arena);
+    free(starting);
+}
+
+/* Nothing of it was: no row, no log. */
+static void never_was(struct command *command)
+{
+    struct engine *engine = command->engine;
+    struct sandbox *sandbox = map_get(&engine->sandboxes, command->info.sandbox);
+    struct store_batch *batch = store_begin(engine->store);
+    store_remove(batch, &store_commands, command->info.id);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+    if (sandbox != NULL)
+        sandbox_end_work(sandbox);
+    (void)map_remove(&engine->commands, command->info.id);
+    answer_give(command->start_answer, &command->start_err);
+    (void)command_free(command);
+}
+
+static void one_started(struct command *command, const struct err *why)
+{
+    if (why != NULL && command->start_err.code == ERR_NONE)
+        command->start_err = *why;
+    if (--command->starting > 0)
+        return;
+    bool has_failed = command->start_err.code != ERR_NONE;
+    if (has_failed && command->info.state == COMMAND_RUNNING)
+        never_was(command);
+    else
+        answer_give(command->start_answer, has_failed ? &command->start_err : NULL);
+}
+
+static void on_started(void *ctx, struct exec *exec, const struct err *why)
+{
+    struct command *command = ctx;
+    command->exec = exec;
+    one_started(command, why);
+}
+
+static void on_recorded(void *ctx, const struct err *why)
+{
+    one_started(ctx, why);
+}
+
+static void on_output(void *ctx, enum command_stream stream, struct str bytes)
+{
+    log_append(ctx, stream, bytes);
+}
+
+static void on_drain(void *ctx)
+{
+    struct command *command = ctx;
+    VEC_EACH (answer, &command->writes)
+        answer_give(*answer, NULL);
+    command->writes.len = 0;
+}
+
+static size_t running_in(const struct engine *engine, struct str sandbox)
+{
+    size_t count = 0;
+    MAP_EACH (entry, &engine->commands) {
+        const struct command *command = entry->value;
+        count += command->info.state == COMMAND_RUNNING && str_eq(command->info.sandbox, sandbox);
+    }
+    return count;
+}
+
+static void put_env(struct starting *starting, const struct sandbox *sandbox)
+{
+    static const char *const fixed[] = {
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
+        "USER=sandbox", "LANG=C.UTF-8"};
+    const struct engine_pairs *lists[] = {&sandbox->info.env, &starting->env};
+    size_t count = 0, all = countof(fixed) + 2 + lists[0]->len + lists[1]->len;
+    const char **env = arena_array(&starting->arena, const char *, all);
+    for (size_t i = 0; i < countof(fixed); i++)
+        env[count++] = fixed[i];
+    if (starting->plan.tty)
+        env[count++] = "TERM=xterm-256color";
+    for (size_t list = 0; list < countof(lists); list++)
+        for (size_t i = 0; i < lists[list]->len; i++) {
+            struct engine_pair pair = lists[list]->items[i];
+            struct str text = arena_printf(&starting->arena, "%.*s=%.*s", STR_ARG(pair.name),
+                                           STR_ARG(pair.value));
+            size_t at = 0; /* the last word counts */
+            while (at < count &&
+                   !str_starts(str_of(env[at]), str_slice(text, 0, pair.name.len + 1)))
+                at++;
+            env[at] = text.ptr;
+            count += at == count;
+        }
+    starting->plan.env = env;
+}
+
+static void begin(struct starting *starting, struct sandbox *sandbox)
+{
+    static const struct exec_calls calls = {on_started, on_output, on_end, on_drain};
+    struct command *command = starting->command;
+    struct engine *engine = command->engine;
+    command->info.sandbox = arena_dup(&command->arena, sandbox->info.id);
+    command->info.started_ms = clock_date_ms();
+    command->table = engine_table(engine, sandbox->info.tier);
+    sandbox_begin_work(sandbox);
+    put_env(starting, sandbox);
+    (void)map_put(&engine->commands, command->info.id, command);
+    struct store_batch *batch = store_begin(engine->store);
+    command_save(command, batch);
+    feed_publish(engine, batch, EVENT_COMMAND_STARTED, command->tenant, command->info.id,
+                 sandbox->info.id, "", "");
+    store_commit(batch, STORE_QUICK, on_recorded, command);
+    int64_t timeout_ms =
+        starting->timeout_ms == 0 ? sandbox->info.limits.exec_ms : starting->timeout_ms;
+    command->timer = timer_new(engine->loop, on_time, command);
+    if (timeout_ms > 0)
+        timer_set(command->timer, timeout_ms, 0);
+    command->table->exec(sandbox->place, &starting->plan, &calls, command);
+    one_started(command, NULL);
+    starting_free(starting);
+}
+
+static void refuse(struct starting *starting, const struct err *why)
+{
+    answer_give(starting->command->start_answer, why);
+    (void)command_free(starting->command);
+    starting_free(starting);
+}
+
+static void running(struct want *want, struct sandbox *sandbox, const struct err *why)
+{
+    struct starting *starting = (struct starting *)((char *)want - offsetof(struct starting, want));
+    struct err err = {0};
+    if (why == NULL && engine_table(starting->engine, sandbox->info.tier)->exec == NULL) {
+        (void)engine_unsupported(sandbox->info.tier, "run commands", &err);
+        why = &err;
+    } else if (why == NULL &&
+               running_in(starting->engine, sandbox->info.id) >= COMMANDS_RUNNING_MAX) {
+        (void)err_set(&err, ERR_LIMIT, "%d commands run in this sandbox already",
+                      COMMANDS_RUNNING_MAX);
+        why = &err;
+    }
+    if (why != NULL)
+        refuse(starting, why);
+    else
+        begin(starting, sandbox);
+}
+
+static void with_sandbox(struct session_want *want, struct sandbox *sandbox, const struct err *why)
+{
+    struct starting *starting = (struct starting *)want;
+    if (why != NULL)
+        refuse(starting, why);
+    else
+        sandbox_wait(sandbox, &starting->want);
+}
+
+/* --- What was asked for --- */
+
+static int check_texts(const struct command_spec *spec, struct err *err)
+{
+    size_t bytes = spec->shell.len;
+    if ((spec->arg_count > 0) == (spec->shell.len > 0))
+        return err_set(err, ERR_INVALID, "give argv or shell, one of the two");
+    if (spec->arg_count > COMMAND_ARGS_MAX)
+        return err_set(err, ERR_TOO_LARGE, "argv: more than %d words", COMMAND_ARGS_MAX);
+    for (size_t i = 0; i < spec->arg_count; i++) {
+        if (str_find_char(spec->argv[i], '\0') != spec->argv[i].len)
+            return err_set(err, ERR_INVALID, "argv[%zu]: holds a NUL", i);
+        bytes += spec->argv[i].len + 1;
+    }
+    if (str_find_char(spec->shell, '\0') != spec->shell.len)
+        return err_set(err, ERR_INVALID, "shell: holds a NUL");
+    if (bytes > 64 << 10)
+        return err_set(err, ERR_TOO_LARGE, "argv: more than 64 KiB");
+    if (spec->cwd.len > 0 && (spec->cwd.ptr[0] != '/' || spec->cwd.len > 4095 ||
+                              str_find_char(spec->cwd, '\0') != spec->cwd.len))
+        return err_set(err, ERR_INVALID, "cwd: an absolute path is needed");
+    if (spec->user.len > 0 && !str_eq(spec->user, STR("sandbox")))
+        return err_set(err, ERR_UNSUPPORTED, "user: commands run as 'sandbox'");
+    if (spec->input.len > COMMAND_STDIN_MAX)
+        return err_set(err, ERR_TOO_LARGE, "stdin: more than %d bytes at once", COMMAND_STDIN_MAX);
+    return spec_check_time(spec->timeout_ms, "timeoutMs", err);
+}
+
+static void fill(struct command *command, struct starting *starting,
+                 const struct command_spec *spec)
+{
+    struct command_info *info = &command->info;
+    struct arena *arena = &command->arena;
+    struct str *words = arena_array(arena, struct str, spec->arg_count + 1);
+    const char **argv = arena_array(&starting->arena, const char *, spec->arg_count + 4);
+    for (size_t i = 0; i < spec->arg_count; i++) {
+        words[i] = arena_dup(arena, spec->argv[i]);
+        argv[i] = words[i].ptr;
+    }
+    info->shell = arena_dup(arena, spec->shell);
+    if (spec->shell.len > 0) {
+        argv[0] = "/bin/sh";
+        argv[1] = "-c";
+        argv[2] = info->shell.ptr;
+    }
+    info->argv = words;
+    info->arg_count = spec->arg_count;
+    info->cwd = spec->cwd.len > 0 ? arena_dup(arena, spec->cwd) : STR("/workspace");
+    info->user = STR("sandbox");
+    info->tty = spec->tty;
+    info->wall_us = info->user_us = info->system_us = info->peak_bytes = -1;
+    info->code = -1;
+    starting->plan = (struct exec_plan){
+        .argv = argv,
+        .cwd = info->cwd.ptr,
+        .has_stdin = spec->has_stdin || spec->input.len > 0,
+        .keeps_stdin = spec->has_stdin,
+        .tty = spec->tty,
+        .rows = spec->rows,
+        .cols = spec->cols,
+    };
+    starting->env = pairs_dup(&spec->env, &starting->arena);
+    starting->plan.input = arena_dup(&starting->arena, spec->input);
+    starting->timeout_ms = spec->timeout_ms;
+}
+
+int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,
+               struct str session_id, struct sandbox **ret_sandbox, struct session **ret_session,
+               struct err *err)
+{
+    if ((sandbox_id.len > 0) == (session_id.len > 0))
+        return err_set(err, ERR_INVALID, "name a sandbox or a session, one of the two");
+    if (sandbox_id.len > 0)
+        *ret_sandbox = sandbox_find(engine, caller, sandbox_id, err);
+    else
+        *ret_session = session_find(engine, caller->tenant, session_id, err);
+    return *ret_sandbox == NULL && *ret_session == NULL ? -1 : 0;
+}
+
+void engine_command_start(struct engine *engine, const struct engine_caller *caller,
+                          const struct command_spec *spec, command_done *done, void *ctx)
+{
+    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct sandbox *sandbox = NULL;
+    struct session *session = NULL;
+    struct err err = {0};
+    answer->done.command = done;
+    if (engine_check_caller(engine, caller, &err) < 0 || check_texts(spec, &err) < 0 ||
+        place_find(engine, caller, spec->sandbox, spec->session, &sandbox, &session, &err) < 0) {
+        answer_give(answer, &err);
+        return;
+    }
+    id_new(answer->id);
+    struct command *command = mem_alloc(sizeof *command);
+    struct starting *starting = mem_alloc(sizeof *starting);
+    command->engine = engine;
+    command->start_answer = answer;
+    command->starting = 3; /* its row, its process, and begin() itself */
+    command->ord = engine_order(engine);
+    command->tenant = arena_dup(&command->arena, caller->tenant);
+    command->info.id = arena_dup(&command->arena, str_of(answer->id));
+    starting->engine = engine;
+    starting->command = command;
+    starting->session.call = with_sandbox;
+    starting->want = (struct want){.needs_running = true, .call = running};
+    fill(command, starting, spec);
+    if (session != NULL)
+        session_use(session, &starting->session);
+    else
+        sandbox_wait(sandbox, &starting->want);
+}

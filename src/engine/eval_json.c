@@ -1,0 +1,94 @@
+/* The answer of an evaluation as JSON: the object that `sandglass run --json` prints. */
+
+#include <math.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "engine/eval.h"
+
+static void put_limits(const struct isolate_limits *limits, struct json_out *out)
+{
+    json_key(out, "limits");
+    json_begin_object(out);
+    json_key(out, "memoryMb"), json_put_i64(out, (int64_t)(limits->memory_bytes >> 20));
+    json_key(out, "stackKb"), json_put_i64(out, limits->stack_bytes >> 10);
+    json_key(out, "codeChars"), json_put_i64(out, limits->code_chars);
+    json_key(out, "consoleLines"), json_put_i64(out, limits->console_lines);
+    json_key(out, "resultDepth"), json_put_i64(out, limits->result_depth);
+    json_key(out, "resultItems"), json_put_i64(out, limits->result_items);
+    json_end_object(out);
+}
+
+static void put_environment(const struct eval_result *result, struct json_out *out)
+{
+    json_key(out, "environment");
+    json_begin_object(out);
+    json_key(out, "language");
+    json_put_cstr(out, result->lang == ISOLATE_JS ? "javascript" : "typescript");
+    json_key(out, "runtime"), json_put_cstr(out, "isolate");
+    json_key(out, "timeoutMs"), json_put_i64(out, result->limits->timeout_ms);
+    put_limits(result->limits, out);
+    json_key(out, "locationHints"), hints_put_json(result->hints, out);
+    json_key(out, "warnings"), hints_put_warnings(result->hints, out);
+    json_end_object(out);
+}
+
+static void put_lines(const struct eval_line *lines, size_t count, enum isolate_stream stream,
+                      const char *key, struct json_out *out)
+{
+    json_key(out, key);
+    json_begin_array(out);
+    for (size_t i = 0; i < count; i++)
+        if (lines[i].stream == stream)
+            json_put_str(out, lines[i].text);
+    json_end_array(out);
+}
+
+static void put_error(const struct isolate_result *run, struct json_out *out)
+{
+    json_key(out, "error");
+    if (run->status == ISOLATE_OK) {
+        json_put_null(out);
+        return;
+    }
+    json_begin_object(out);
+    json_key(out, "name"), json_put_str(out, buf_str(&run->error_name));
+    json_key(out, "message"), json_put_str(out, buf_str(&run->error_message));
+    json_key(out, "stack"), json_put_str(out, buf_str(&run->error_stack));
+    json_end_object(out);
+}
+
+/* The value is JSON already; it is parsed once more so that nothing of it is taken on trust. */
+static void put_value(const struct isolate_result *run, struct json_out *out)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    json_key(out, "result");
+    if (run->status == ISOLATE_OK && json_parse(buf_str(&run->json), &value, &err) == 0)
+        json_put_value(out, value);
+    else
+        json_put_null(out);
+}
+
+void eval_put_json(const struct eval_result *result, const struct eval_line *lines,
+                   size_t line_count, struct json_out *out)
+{
+    const struct isolate_result *run = result->run;
+    json_begin_object(out);
+    if (result->sandbox.len > 0)
+        json_key(out, "sandbox"), json_put_str(out, result->sandbox);
+    json_key(out, "status"), json_put_cstr(out, isolate_status_name(run->status));
+    json_key(out, "success"), json_put_bool(out, run->status == ISOLATE_OK);
+    put_value(run, out);
+    put_error(run, out);
+    put_lines(lines, line_count, ISOLATE_STDOUT, "stdout", out);
+    put_lines(lines, line_count, ISOLATE_STDERR, "stderr", out);
+    json_key(out, "truncatedStdout");
+    json_put_i64(out, (int64_t)run->dropped[ISOLATE_STDOUT]);
+    json_key(out, "truncatedStderr");
+    json_put_i64(out, (int64_t)run->dropped[ISOLATE_STDERR]);
+    json_key(out, "runtimeMs"), json_put_f64(out, round((double)run->runtime_ns / 1e3) / 1e3);
+    json_key(out, "codeSize"), json_put_i64(out, (int64_t)result->code_size);
+    put_environment(result, out);
+    json_end_object(out);
+}

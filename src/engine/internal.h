@@ -1,0 +1,290 @@
+#pragma once
+
+/* The engine from inside, for engine/ alone: its tables, and what the nouns do for each other. */
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "engine/engine.h"
+#include "engine/provider.h"
+#include "engine/sandbox_state.h"
+#include "io/pool.h"
+#include "store/store.h"
+
+enum {
+    TICK_MS = 200,
+    SWEEP_MS = 60000,      /* TTLs of volumes, commands, keys; blobs */
+    KEY_TTL_MS = 86400000, /* of idempotency keys */
+    KEYS_MAX = 20000,
+    CHECKPOINTS_MAX = 32,
+    SANDBOXES_MAX = 1000,      /* that hold a place */
+    COMMANDS_MAX = 100000,     /* kept, ended ones included */
+    COMMANDS_RUNNING_MAX = 64, /* in one sandbox */
+};
+
+/* --- Answers: who waits for a verb --- */
+
+/* Made when the verb is called, given exactly once, delivered on a later turn of the loop. */
+struct answer {
+    struct loop_task task;
+    struct engine *engine;
+    void (*deliver)(struct answer *answer, const struct err *why);
+    union {
+        engine_done *plain;
+        sandbox_done *sandbox;
+        sandbox_many_done *many;
+        checkpoint_done *checkpoint;
+        command_done *command;
+        session_done *session;
+        volume_done *volume;
+        snapshot_done *snapshot;
+        token_done *token;
+    } done;
+    void *ctx;
+    char id[ID_SIZE]; /* of what it is about */
+    uint64_t number;  /* or its order, for sessions */
+    void *data;       /* the verb's own */
+    enum engine_tier tier;
+    char *secret; /* of a token; wiped */
+    struct err err;
+    bool failed;
+};
+
+struct answer *answer_new(struct engine *engine,
+                          void (*deliver)(struct answer *answer, const struct err *why),
+                          void *ctx) MUST_USE;
+struct answer *answer_plain(struct engine *engine, engine_done *done, void *ctx);
+struct answer *answer_sandbox(struct engine *engine, sandbox_done *done, void *ctx);
+/* NULL `why` for success. */
+void answer_give(struct answer *answer, const struct err *why);
+void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* --- Objects --- */
+
+struct checkpoint {
+    char id[ID_SIZE];
+    char *name, *image;
+    int64_t created_ms;
+};
+
+struct sandbox;
+
+/* Somebody who waits until a sandbox stands still. */
+struct want {
+    struct want *next;
+    bool needs_running; /* it is brought to `running`; else any state that lasts will do */
+    /* `why` when it cannot be, with the sandbox as it is. */
+    void (*call)(struct want *want, struct sandbox *sandbox, const struct err *why);
+};
+
+struct sandbox {
+    struct engine *engine;
+    struct sandbox_info info; /* what the outside sees; its texts are below */
+    struct arena arena;       /* what never changes */
+    struct arena labels;      /* name and metadata */
+    struct buf network, image;
+    char reason[ERR_MSG_MAX];
+    VEC(struct checkpoint) checkpoints;
+    VEC(struct sandbox_checkpoint) shown;
+    int64_t ord;
+    int64_t expires_at, idle_at; /* on the boot clock; 0: never */
+    int64_t active_at;
+    size_t busy; /* works under way: it is not idle */
+    struct place *place;
+    struct want *wants, **last_want;
+    bool is_deleting, is_unsaved;
+    bool is_calling; /* sandbox_settle is at work */
+    bool is_removed; /* and shall free it */
+    bool is_helper;  /* made for a volume's files; not for the outside */
+};
+
+struct engine {
+    struct loop *loop;
+    const struct config *config;
+    char *data_dir;
+    struct store *store;
+    struct pool *pool;
+    struct provider_host host;
+    const struct provider_table *tables[ENGINE_TIER_COUNT];
+    struct provider *providers[ENGINE_TIER_COUNT];
+    struct err provider_whys[ENGINE_TIER_COUNT]; /* why one could not be opened */
+    struct map sandboxes, sessions, volumes, snapshots, commands, tokens; /* by id */
+    struct map keys;
+    int64_t last_order;
+    uint64_t last_seq;
+    struct timer *tick;
+    int64_t next_sweep_ms;
+    size_t answers; /* not delivered yet */
+    bool is_stopping, is_freed;
+    struct feed_reader *readers;
+    struct answer *stop_answer;
+    uint64_t log_bytes; /* kept of all logs, about */
+    size_t reclaiming;  /* providers that still clear up */
+    char not_ready[ERR_MSG_MAX];
+};
+
+/* --- What the nouns do for each other --- */
+
+int64_t engine_order(struct engine *engine);
+const struct provider_table *engine_table(const struct engine *engine, enum engine_tier tier);
+/* UNAVAILABLE with the reason when the tier could not be opened. */
+int engine_provider(struct engine *engine, enum engine_tier tier, struct provider **ret_provider,
+                    struct err *err) MUST_USE;
+/* "the tier 'memory' cannot VERB". */
+int engine_unsupported(enum engine_tier tier, const char *verb, struct err *err);
+/* INVALID for an empty tenant, CANCELED while the engine stops. */
+int engine_check_caller(const struct engine *engine, const struct engine_caller *caller,
+                        struct err *err) MUST_USE;
+int engine_check_name(struct str name, const char *what, struct err *err) MUST_USE;
+
+/* An event, into the batch and to those who listen. */
+void feed_publish(struct engine *engine, struct store_batch *batch, enum event_kind kind,
+                  struct str tenant, struct str id, struct str sandbox, const char *state,
+                  const char *detail);
+
+void feed_close(struct engine *engine);
+void engine_reconcile(struct engine *engine);
+
+/* sandbox.c. NULL with NOT_FOUND, also for another tenant's. */
+struct sandbox *sandbox_find(struct engine *engine, const struct engine_caller *caller,
+                             struct str id, struct err *err) MUST_USE;
+/* Its place among the checkpoints, by id or name; their number when there is none. */
+size_t sandbox_find_checkpoint(const struct sandbox *sandbox, struct str name);
+/* A page begins behind the order that the cursor names. */
+int cursor_read(struct str cursor, int64_t *ret_order, struct err *err) MUST_USE;
+void cursor_write(int64_t order, char out[ENGINE_CURSOR_SIZE]);
+size_t page_limit(const struct engine_page *page);
+
+/* sandbox_make.c */
+struct sandbox *sandbox_new(struct engine *engine, struct str id, struct str tenant);
+struct sandbox *sandbox_free(struct sandbox *sandbox);
+void sandbox_set_network(struct sandbox *sandbox, struct str network);
+void sandbox_set_image(struct sandbox *sandbox, struct str image);
+void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
+                            struct str image, int64_t created_ms);
+void sandbox_cut_checkpoints(struct sandbox *sandbox, size_t count);
+void sandbox_release_image(struct engine *engine, enum engine_tier tier, struct str image);
+void sandbox_drop_images(struct sandbox *sandbox);
+void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx);
+/* A sandbox that is checked and filled in, in the table, and not made yet. */
+int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
+                      const struct sandbox_spec *spec, struct sandbox **ret_sandbox,
+                      struct err *err) MUST_USE;
+/* Running, or NULL with the reason: then it is gone. */
+typedef void making_done(void *ctx, struct sandbox *sandbox, const struct err *why);
+void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, struct str image,
+                  making_done *done, void *ctx);
+
+/* sandbox_life.c */
+void sandbox_move(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
+                  struct store_batch *batch);
+/* Moves, saves and tells those who wait; `answer` (or NULL) comes when the store has it. */
+void sandbox_go(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
+                struct answer *answer);
+void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
+                    enum store_strength strength, struct answer *answer);
+void sandbox_settle(struct sandbox *sandbox);
+void sandbox_wait(struct sandbox *sandbox, struct want *want);
+void sandbox_refuse(struct sandbox *sandbox, const struct err *why, bool all);
+void sandbox_set_reason(struct sandbox *sandbox, struct str reason);
+void sandbox_set_timeout(struct sandbox *sandbox, int64_t timeout_ms);
+void sandbox_touch(struct sandbox *sandbox);
+void sandbox_begin_work(struct sandbox *sandbox);
+void sandbox_end_work(struct sandbox *sandbox);
+void sandbox_tick(struct sandbox *sandbox, int64_t now);
+void sandbox_begin_pause(struct sandbox *sandbox, struct answer *answer);
+void sandbox_begin_resume(struct sandbox *sandbox);
+void sandbox_begin_stop(struct sandbox *sandbox, const char *reason, struct answer *answer);
+void sandbox_remove(struct sandbox *sandbox, struct store_batch *batch, struct answer *answer);
+void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct err *why);
+
+/* sandbox_row.c */
+void sandbox_save(struct sandbox *sandbox, struct store_batch *batch);
+int sandbox_load(struct engine *engine, struct err *err) MUST_USE;
+
+/* session.c */
+void session_tick(struct engine *engine, int64_t now);
+int session_load(struct engine *engine, struct err *err) MUST_USE;
+void session_done_all(struct engine *engine);
+/* Its sandbox has stopped, failed or was interrupted. */
+void session_sandbox_ended(struct engine *engine, struct sandbox *sandbox,
+                           struct store_batch *batch);
+
+void session_volume_gone(struct engine *engine, const struct volume_info *volume,
+                         struct store_batch *batch);
+
+/* volume.c */
+typedef void volume_made(void *ctx, struct str id, const struct err *why);
+/* `done` comes when the store has it; not at all after an error here. */
+int volume_make(struct engine *engine, const struct engine_caller *caller,
+                const struct volume_spec *spec, struct str session, volume_made *done, void *ctx,
+                struct err *err) MUST_USE;
+/* `answer` may be NULL. */
+void volume_drop(struct engine *engine, struct str id, struct answer *answer);
+/* The id behind an id or a name; empty when there is none. */
+struct str volume_id(struct engine *engine, struct str tenant, struct str name);
+int volume_load(struct engine *engine, struct err *err) MUST_USE;
+void volume_sweep(struct engine *engine, int64_t now);
+void volume_done_all(struct engine *engine);
+int volume_check(struct engine *engine, const struct engine_caller *caller, struct str id,
+                 enum engine_tier tier, struct err *err) MUST_USE;
+int volume_take(struct engine *engine, struct str id, struct str sandbox, struct store_batch *batch,
+                int64_t *ret_bytes, uint64_t *ret_fence, struct err *err) MUST_USE;
+/* Nothing happens when the sandbox has it no more. */
+void volume_release(struct engine *engine, struct str id, struct str sandbox,
+                    struct store_batch *batch);
+
+/* command.c. One of the two ids; session.h's struct for the second. */
+struct session;
+int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,
+               struct str session_id, struct sandbox **ret_sandbox, struct session **ret_session,
+               struct err *err) MUST_USE;
+void command_sweep(struct engine *engine);
+void command_done_all(struct engine *engine);
+int command_load(struct engine *engine, struct err *err) MUST_USE;
+/* Those that ran when the last run ended are lost. */
+void command_reconcile(struct engine *engine, struct store_batch *batch);
+
+/* snapshot.c */
+int snapshot_load(struct engine *engine, struct err *err) MUST_USE;
+void snapshot_reconcile(struct engine *engine, struct store_batch *batch);
+void snapshot_done_all(struct engine *engine);
+int snapshot_resolve(struct engine *engine, const struct engine_caller *caller,
+                     const struct sandbox_spec *spec, struct sandbox *sandbox,
+                     struct err *err) MUST_USE;
+int snapshot_image(struct engine *engine, struct str id, struct str *ret_image,
+                   struct err *err) MUST_USE;
+
+/* key.c. key_find: 1 with the object that was made, 0 when there is none. */
+int key_find(struct engine *engine, const struct engine_caller *caller, char ret_object[ID_SIZE],
+             struct err *err) MUST_USE;
+void key_remember(struct engine *engine, const struct engine_caller *caller, struct str object,
+                  struct store_batch *batch);
+void key_forget(struct engine *engine, struct str object, struct store_batch *batch);
+void key_sweep(struct engine *engine);
+int key_load(struct engine *engine, struct err *err) MUST_USE;
+void key_done(struct engine *engine);
+
+/* token.c */
+int token_load(struct engine *engine, struct err *err) MUST_USE;
+void token_done_all(struct engine *engine);
+
+/* spec.c */
+int spec_check(struct engine *engine, const struct engine_caller *caller,
+               const struct sandbox_spec *spec, struct err *err) MUST_USE;
+int spec_check_metadata(const struct engine_pairs *metadata, struct err *err) MUST_USE;
+int spec_check_time(int64_t ms, const char *what, struct err *err) MUST_USE;
+/* The policy in its own words. */
+int spec_policy(const struct engine_caller *caller, struct str text, struct buf *out,
+                struct err *err) MUST_USE;
+/* The configuration's for DEFAULT. */
+enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier);
+void spec_put_json(const struct sandbox_spec *spec, struct json_out *out);
+int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,
+                   struct err *err) MUST_USE;
+void pairs_put_json(const struct engine_pairs *pairs, struct json_out *out);
+int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pairs *ret_pairs,
+                    struct err *err) MUST_USE;
+struct engine_pairs pairs_dup(const struct engine_pairs *pairs, struct arena *arena);

@@ -1,0 +1,121 @@
+/* Idempotency keys: a create that is repeated gives what the first one made. */
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+struct key {
+    char *hash;
+    char object[ID_SIZE];
+    int64_t created_ms;
+};
+
+static void put_id(const struct engine_caller *caller, struct buf *out)
+{
+    buf_put(out, caller->tenant);
+    buf_put_char(out, '\n'); /* in no tenant's name */
+    buf_put(out, caller->key);
+}
+
+static struct key *key_free(struct key *key)
+{
+    if (key != NULL) {
+        free(key->hash);
+        free(key);
+    }
+    return NULL;
+}
+
+int key_find(struct engine *engine, const struct engine_caller *caller, char ret_object[ID_SIZE],
+             struct err *err)
+{
+    AUTO_BUF struct buf id = {0};
+    if (caller->key.len == 0)
+        return 0;
+    if (caller->key.len > 255)
+        return err_set(err, ERR_INVALID, "the idempotency key is longer than 255 bytes");
+    put_id(caller, &id);
+    const struct key *key = map_get(&engine->keys, buf_str(&id));
+    if (key == NULL)
+        return 0;
+    if (!str_eq(str_of(key->hash), caller->request_hash))
+        return err_set(err, ERR_CONFLICT,
+                       "this idempotency key came with another request before; use a new one");
+    memcpy(ret_object, key->object, ID_SIZE);
+    return 1;
+}
+
+static void add(struct engine *engine, struct str id, struct str hash, struct str object,
+                int64_t created_ms)
+{
+    struct key *key = mem_alloc(sizeof *key);
+    key->hash = mem_alloc(hash.len + 1);
+    if (hash.len > 0)
+        memcpy(key->hash, hash.ptr, hash.len);
+    (void)snprintf(key->object, sizeof key->object, "%.*s", STR_ARG(object));
+    key->created_ms = created_ms;
+    (void)key_free(map_put(&engine->keys, id, key));
+}
+
+void key_remember(struct engine *engine, const struct engine_caller *caller, struct str object,
+                  struct store_batch *batch)
+{
+    AUTO_BUF struct buf id = {0};
+    if (caller->key.len == 0)
+        return;
+    put_id(caller, &id);
+    int64_t now = clock_date_ms();
+    add(engine, buf_str(&id), caller->request_hash, object, now);
+    store_put(batch, &store_idempotency_keys,
+              &(struct store_key){.id = buf_str(&id),
+                                  .request_hash = caller->request_hash,
+                                  .object = object,
+                                  .created_ms = now});
+}
+
+void key_forget(struct engine *engine, struct str object, struct store_batch *batch)
+{
+    MAP_EACH (entry, &engine->keys) {
+        const struct key *key = entry->value;
+        if (!str_eq(str_of(key->object), object))
+            continue;
+        store_remove(batch, &store_idempotency_keys, entry->key);
+        (void)key_free(map_remove(&engine->keys, entry->key));
+        return;
+    }
+}
+
+/* The oldest go when there are too many: a key that nobody repeats is worth nothing. */
+void key_sweep(struct engine *engine)
+{
+    int64_t now = clock_date_ms();
+    struct store_batch *batch = NULL;
+    MAP_EACH (entry, &engine->keys) {
+        const struct key *key = entry->value;
+        if (now - key->created_ms < KEY_TTL_MS && engine->keys.len <= KEYS_MAX)
+            continue;
+        if (batch == NULL)
+            batch = store_begin(engine->store);
+        store_remove(batch, &store_idempotency_keys, entry->key);
+        (void)key_free(map_remove(&engine->keys, entry->key));
+    }
+    if (batch != NULL)
+        store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
+static void load(void *ctx, const void *data)
+{
+    const struct store_key *row = data;
+    add(ctx, row->id, row->request_hash, row->object, row->created_ms);
+}
+
+int key_load(struct engine *engine, struct err *err)
+{
+    return store_each(engine->store, &store_idempotency_keys, load, engine, err);
+}
+
+void key_done(struct engine *engine)
+{
+    MAP_EACH (entry, &engine->keys)
+        (void)key_free(entry->value);
+    map_done(&engine->keys);
+}

@@ -1,0 +1,169 @@
+/* Forks: a picture of one sandbox, and so many that go on from it. All of them or none. */
+
+#include "engine/internal.h"
+
+struct forking {
+    struct want want;
+    struct engine *engine;
+    struct answer *answer;
+    struct engine_caller caller;
+    struct arena arena;
+    struct sandbox *parent; /* while its picture is taken */
+    struct str checkpoint, image;
+    size_t count, pending;
+    char (*ids)[ID_SIZE];
+    struct err err;
+};
+
+static void deliver(struct answer *answer, const struct err *why)
+{
+    struct forking *forking = answer->data;
+    struct sandbox_info *infos =
+        arena_array(&forking->arena, struct sandbox_info, forking->count + 1);
+    size_t count = 0;
+    for (size_t i = 0; why == NULL && i < forking->count; i++) {
+        const struct sandbox *sandbox =
+            map_get(&answer->engine->sandboxes, str_of(forking->ids[i]));
+        if (sandbox != NULL)
+            infos[count++] = sandbox->info;
+    }
+    answer->done.many(answer->ctx, why == NULL ? infos : NULL, count, why);
+    arena_done(&forking->arena);
+    free(forking->ids);
+    free(forking);
+}
+
+static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+static void one_made(void *ctx, UNUSED struct sandbox *sandbox, const struct err *why)
+{
+    struct forking *forking = ctx;
+    if (why != NULL && forking->err.code == ERR_NONE)
+        forking->err = *why;
+    if (--forking->pending > 0)
+        return;
+    if (forking->err.code == ERR_NONE) {
+        answer_give(forking->answer, NULL);
+        return;
+    }
+    for (size_t i = 0; i < forking->count; i++)
+        if (forking->ids[i][0] != '\0' &&
+            map_has(&forking->engine->sandboxes, str_of(forking->ids[i])))
+            engine_sandbox_delete(forking->engine, &forking->caller, str_of(forking->ids[i]),
+                                  ignore, NULL);
+    sandbox_release_image(forking->engine, forking->answer->tier, forking->image);
+    answer_give(forking->answer, &forking->err);
+}
+
+/* What the parent is, but for its volume and its session: those stay with it. */
+static struct sandbox_spec spec_of(const struct sandbox *parent)
+{
+    const struct sandbox_info *info = &parent->info;
+    return (struct sandbox_spec){
+        .tier = info->tier,
+        .name = info->name,
+        .snapshots = info->snapshots,
+        .snapshot_count = info->snapshot_count,
+        .env = info->env,
+        .metadata = info->metadata,
+        .limits = info->limits,
+        .network = info->network,
+        .timeout_ms = info->timeout_ms == 0 ? -1 : info->timeout_ms,
+        .idle_ms = info->idle_ms == 0 ? -1 : info->idle_ms,
+        .on_timeout = info->on_timeout,
+    };
+}
+
+static void make_all(struct forking *forking, const struct sandbox *parent)
+{
+    struct sandbox_spec spec = spec_of(parent);
+    struct engine_caller caller = forking->caller;
+    struct sandbox *made[ENGINE_FORKS_MAX] = {0};
+    caller.is_operator = true; /* the policy is the parent's, which somebody was allowed to set */
+    forking->answer->tier = parent->info.tier;
+    forking->pending = 1;
+    for (size_t i = 0; i < forking->count && forking->err.code == ERR_NONE; i++) {
+        if (sandbox_from_spec(forking->engine, &caller, &spec, &made[i], &forking->err) < 0)
+            break;
+        struct sandbox *sandbox = made[i];
+        (void)snprintf(forking->ids[i], ID_SIZE, "%.*s", STR_ARG(sandbox->info.id));
+        sandbox->info.forked_from = arena_dup(&sandbox->arena, parent->info.id);
+        sandbox_set_image(sandbox, forking->image);
+        forking->pending++;
+        sandbox_make(sandbox, &caller, forking->image, one_made, forking);
+    }
+    one_made(forking, NULL, NULL);
+}
+
+static void on_picture(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+{
+    struct forking *forking = ctx;
+    struct sandbox *parent = forking->parent;
+    sandbox_end_work(parent);
+    if (why != NULL) {
+        answer_give(forking->answer, why);
+        return;
+    }
+    forking->image = arena_dup(&forking->arena, image);
+    make_all(forking, parent);
+}
+
+static void ready(struct want *want, struct sandbox *sandbox, const struct err *why)
+{
+    struct forking *forking = (struct forking *)want;
+    if (why != NULL) {
+        answer_give(forking->answer, why);
+        return;
+    }
+    const struct provider_table *table = engine_table(forking->engine, sandbox->info.tier);
+    if (table->checkpoint == NULL) {
+        struct err err = {0};
+        (void)engine_unsupported(sandbox->info.tier, "fork", &err);
+        answer_give(forking->answer, &err);
+        return;
+    }
+    if (forking->checkpoint.len > 0) {
+        size_t at = sandbox_find_checkpoint(sandbox, forking->checkpoint);
+        if (at == sandbox->checkpoints.len) {
+            answer_fail(forking->answer, ERR_NOT_FOUND, "sandbox '%.*s' has no such checkpoint",
+                        STR_ARG(sandbox->info.id));
+            return;
+        }
+        forking->image = arena_dup(&forking->arena, str_of(sandbox->checkpoints.ptr[at].image));
+        make_all(forking, sandbox);
+        return;
+    }
+    forking->parent = sandbox;
+    sandbox_begin_work(sandbox);
+    table->checkpoint(sandbox->place, on_picture, forking);
+}
+
+void engine_sandbox_fork(struct engine *engine, const struct engine_caller *caller, struct str id,
+                         struct str checkpoint, size_t count, sandbox_many_done *done, void *ctx)
+{
+    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct forking *forking = mem_alloc(sizeof *forking);
+    struct err err = {0};
+    struct sandbox *parent = NULL;
+    answer->done.many = done;
+    answer->data = forking;
+    *forking = (struct forking){.want = {.needs_running = true, .call = ready},
+                                .engine = engine,
+                                .answer = answer,
+                                .caller = *caller,
+                                .count = MIN(count, (size_t)ENGINE_FORKS_MAX)};
+    forking->caller.tenant = arena_dup(&forking->arena, caller->tenant);
+    forking->caller.key = forking->caller.request_hash = (struct str){0};
+    forking->checkpoint = arena_dup(&forking->arena, checkpoint);
+    forking->ids = mem_alloc((forking->count + 1) * sizeof *forking->ids);
+    if (count == 0 || count > ENGINE_FORKS_MAX)
+        (void)err_set(&err, ERR_INVALID, "count: not between 1 and %d", ENGINE_FORKS_MAX);
+    else if (engine_check_caller(engine, caller, &err) == 0)
+        parent = sandbox_find(engine, caller, id, &err);
+    if (parent == NULL)
+        answer_give(answer, &err);
+    else
+        sandbox_wait(parent, &forking->want);
+}

@@ -1,0 +1,422 @@
+/* A sandbox's life: the one place where its state changes, and those who wait for that. */
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/internal.h"
+
+enum { RETRY_MS = 60000 };
+
+/* --- Moves --- */
+
+void sandbox_set_reason(struct sandbox *sandbox, struct str reason)
+{
+    (void)snprintf(sandbox->reason, sizeof sandbox->reason, "%.*s", STR_ARG(reason));
+    sandbox->info.reason = str_of(sandbox->reason);
+}
+
+static bool is_over(enum sandbox_state state)
+{
+    return state == SANDBOX_STOPPED || state == SANDBOX_FAILED || state == SANDBOX_INTERRUPTED;
+}
+
+static void set_clocks(struct sandbox *sandbox)
+{
+    struct sandbox_info *info = &sandbox->info;
+    int64_t now = clock_boot_ms(), date = clock_date_ms();
+    if (info->state == SANDBOX_RUNNING) {
+        info->started_ms = info->started_ms == 0 ? date : info->started_ms;
+        info->ended_ms = 0;
+        if (sandbox->expires_at == 0)
+            sandbox_set_timeout(sandbox, info->timeout_ms);
+        sandbox->idle_at = info->idle_ms > 0 ? now + info->idle_ms : 0;
+        sandbox->active_at = now;
+    } else if (!sandbox_is_moving(info->state)) {
+        sandbox->expires_at = sandbox->idle_at = 0;
+        info->expires_ms = 0;
+    }
+    if (is_over(info->state))
+        info->ended_ms = date;
+}
+
+void sandbox_set_timeout(struct sandbox *sandbox, int64_t timeout_ms)
+{
+    sandbox->info.timeout_ms = timeout_ms;
+    sandbox->expires_at = timeout_ms > 0 ? clock_boot_ms() + timeout_ms : 0;
+    sandbox->info.expires_ms = timeout_ms > 0 ? clock_date_ms() + timeout_ms : 0;
+}
+
+void sandbox_move(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
+                  struct store_batch *batch)
+{
+    struct sandbox_info *info = &sandbox->info;
+    assert(sandbox_may_move(info->state, state));
+    log_debug("sandbox.state", LOG_VIEW("sandbox", info->id),
+              LOG_STR("from", sandbox_state_name(info->state)),
+              LOG_STR("to", sandbox_state_name(state)));
+    info->state = state;
+    info->version++;
+    sandbox_set_reason(sandbox, str_of(reason));
+    set_clocks(sandbox);
+    sandbox_save(sandbox, batch);
+    feed_publish(sandbox->engine, batch, EVENT_SANDBOX_STATE, info->tenant, info->id, info->id,
+                 sandbox_state_name(state), reason);
+}
+
+/* --- Saving --- */
+
+struct saving {
+    struct engine *engine;
+    char id[ID_SIZE];
+    struct answer *answer;
+};
+
+/* A move that was not written is written again later: memory is ahead of the store until then. */
+static void on_saved(void *ctx, const struct err *why)
+{
+    struct saving *saving = ctx;
+    struct sandbox *sandbox = map_get(&saving->engine->sandboxes, str_of(saving->id));
+    if (why != NULL) {
+        log_error("sandbox.unsaved", LOG_STR("sandbox", saving->id), LOG_STR("error", why->msg));
+        if (sandbox != NULL)
+            sandbox->is_unsaved = true;
+    }
+    answer_give(saving->answer, why);
+    free(saving);
+}
+
+void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
+                    enum store_strength strength, struct answer *answer)
+{
+    struct saving *saving = mem_alloc(sizeof *saving);
+    saving->engine = sandbox->engine;
+    saving->answer = answer;
+    (void)snprintf(saving->id, sizeof saving->id, "%.*s", STR_ARG(sandbox->info.id));
+    if (answer != NULL)
+        memcpy(answer->id, saving->id, ID_SIZE);
+    store_commit(batch, strength, on_saved, saving);
+}
+
+void sandbox_go(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
+                struct answer *answer)
+{
+    struct store_batch *batch = store_begin(sandbox->engine->store);
+    sandbox_move(sandbox, state, reason, batch);
+    sandbox_commit(sandbox, batch, state == SANDBOX_PAUSED ? STORE_DURABLE : STORE_QUICK, answer);
+    sandbox_settle(sandbox);
+}
+
+/* --- Those who wait --- */
+
+static int refuse_want(const struct sandbox *sandbox, struct err *err)
+{
+    const struct sandbox_info *info = &sandbox->info;
+    if (info->state == SANDBOX_FAILED)
+        return err_set(err, ERR_GONE, "sandbox '%.*s' has failed: %s", STR_ARG(info->id),
+                       sandbox->reason);
+    return err_set(err, ERR_GONE, "sandbox '%.*s' has stopped", STR_ARG(info->id));
+}
+
+/* Takes the first who need wait no longer. */
+static struct want *take_want(struct sandbox *sandbox, bool *ret_refused)
+{
+    enum sandbox_state state = sandbox->info.state;
+    for (struct want **at = &sandbox->wants; *at != NULL; at = &(*at)->next) {
+        struct want *want = *at;
+        bool is_ready = !want->needs_running || state == SANDBOX_RUNNING;
+        *ret_refused = want->needs_running && (state == SANDBOX_STOPPED || state == SANDBOX_FAILED);
+        if (!is_ready && !*ret_refused)
+            continue;
+        *at = want->next;
+        if (*at == NULL)
+            sandbox->last_want = at;
+        want->next = NULL;
+        return want;
+    }
+    return NULL;
+}
+
+/* Whoever is called may move it again: then the rest wait on. */
+void sandbox_settle(struct sandbox *sandbox)
+{
+    struct err err = {0};
+    bool is_refused = false;
+    if (sandbox->is_calling)
+        return;
+    sandbox->is_calling = true;
+    struct want *want = NULL;
+    while (!sandbox_is_moving(sandbox->info.state) &&
+           (want = take_want(sandbox, &is_refused)) != NULL) {
+        if (is_refused)
+            (void)refuse_want(sandbox, &err);
+        want->call(want, sandbox, is_refused ? &err : NULL);
+        if (sandbox->is_removed) {
+            (void)sandbox_free(sandbox);
+            return;
+        }
+    }
+    sandbox->is_calling = false;
+    if (sandbox->wants != NULL &&
+        (sandbox->info.state == SANDBOX_PAUSED || sandbox->info.state == SANDBOX_INTERRUPTED))
+        sandbox_begin_resume(sandbox);
+}
+
+void sandbox_wait(struct sandbox *sandbox, struct want *want)
+{
+    want->next = NULL;
+    if (sandbox->wants == NULL)
+        sandbox->last_want = &sandbox->wants;
+    *sandbox->last_want = want;
+    sandbox->last_want = &want->next;
+    sandbox_settle(sandbox);
+}
+
+/* Those who need it running, or all, hear why it will not be. */
+void sandbox_refuse(struct sandbox *sandbox, const struct err *why, bool all)
+{
+    struct want *first = sandbox->wants, *kept = NULL, **last = &kept;
+    sandbox->wants = NULL;
+    sandbox->last_want = &sandbox->wants;
+    while (first != NULL) {
+        struct want *want = first;
+        first = want->next;
+        want->next = NULL;
+        if (want->needs_running || all) {
+            want->call(want, sandbox, why);
+        } else {
+            *last = want;
+            last = &want->next;
+        }
+    }
+    *last = sandbox->wants; /* whoever came meanwhile */
+    sandbox->wants = kept;
+    for (sandbox->last_want = &sandbox->wants; *sandbox->last_want != NULL;)
+        sandbox->last_want = &(*sandbox->last_want)->next;
+}
+
+/* --- Work and time --- */
+
+void sandbox_touch(struct sandbox *sandbox)
+{
+    sandbox->info.active_ms = clock_date_ms();
+    sandbox->active_at = clock_boot_ms();
+    if (sandbox->info.idle_ms > 0 && sandbox->info.state == SANDBOX_RUNNING)
+        sandbox->idle_at = clock_boot_ms() + sandbox->info.idle_ms;
+}
+
+void sandbox_begin_work(struct sandbox *sandbox)
+{
+    sandbox->busy++;
+    sandbox_touch(sandbox);
+}
+
+void sandbox_end_work(struct sandbox *sandbox)
+{
+    assert(sandbox->busy > 0);
+    sandbox->busy--;
+    sandbox_touch(sandbox);
+}
+
+void sandbox_tick(struct sandbox *sandbox, int64_t now)
+{
+    struct sandbox_info *info = &sandbox->info;
+    if (sandbox->is_unsaved && !sandbox_is_moving(info->state)) {
+        struct store_batch *batch = store_begin(sandbox->engine->store);
+        sandbox->is_unsaved = false;
+        sandbox_save(sandbox, batch);
+        sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
+    }
+    if (info->state != SANDBOX_RUNNING)
+        return;
+    bool is_old = sandbox->expires_at > 0 && now >= sandbox->expires_at;
+    bool is_idle = sandbox->idle_at > 0 && sandbox->busy == 0 && now >= sandbox->idle_at;
+    if (!is_old && !is_idle)
+        return;
+    log_info("sandbox.timeout", LOG_VIEW("sandbox", info->id),
+             LOG_STR("kind", is_old ? "absolute" : "idle"));
+    /* Asked again later, should it not work out. */
+    sandbox->expires_at = is_old ? now + RETRY_MS : sandbox->expires_at;
+    sandbox->idle_at = is_idle ? now + RETRY_MS : sandbox->idle_at;
+    const struct provider_table *table = engine_table(sandbox->engine, info->tier);
+    if (info->on_timeout == SANDBOX_KILL_AT_TIMEOUT || table->pause == NULL)
+        sandbox_begin_stop(sandbox, "its time was up", NULL);
+    else
+        sandbox_begin_pause(sandbox, NULL);
+}
+
+/* --- Pausing --- */
+
+struct moving {
+    struct sandbox *sandbox;
+    struct answer *answer;
+};
+
+static struct moving *moving_new(struct sandbox *sandbox, struct answer *answer)
+{
+    struct moving *moving = mem_alloc(sizeof *moving);
+    *moving = (struct moving){sandbox, answer};
+    return moving;
+}
+
+static void on_paused(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+{
+    struct moving *moving = ctx;
+    struct sandbox *sandbox = moving->sandbox;
+    struct answer *answer = moving->answer;
+    free(moving);
+    if (sandbox->info.state != SANDBOX_PAUSING) { /* it died meanwhile */
+        answer_fail(answer, ERR_GONE, "sandbox '%.*s' died while it was paused",
+                    STR_ARG(sandbox->info.id));
+        return;
+    }
+    if (why != NULL) {
+        log_warn("sandbox.pause", LOG_VIEW("sandbox", sandbox->info.id),
+                 LOG_STR("error", why->msg));
+        answer_give(answer, why);
+        sandbox_go(sandbox, SANDBOX_RUNNING, "it could not be paused", NULL);
+        return;
+    }
+    AUTO_BUF struct buf old = sandbox->image;
+    sandbox->image = (struct buf){0};
+    sandbox_set_image(sandbox, image);
+    sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&old));
+    sandbox_go(sandbox, SANDBOX_PAUSED, "", answer);
+}
+
+void sandbox_begin_pause(struct sandbox *sandbox, struct answer *answer)
+{
+    const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
+    sandbox_go(sandbox, SANDBOX_PAUSING, "", NULL);
+    table->pause(sandbox->place, on_paused, moving_new(sandbox, answer));
+}
+
+/* --- Resuming --- */
+
+static void resumed(struct sandbox *sandbox, const struct err *why)
+{
+    if (sandbox->info.state != SANDBOX_RESUMING)
+        return;
+    if (why == NULL) {
+        sandbox_go(sandbox, SANDBOX_RUNNING, "", NULL);
+        return;
+    }
+    log_warn("sandbox.resume", LOG_VIEW("sandbox", sandbox->info.id), LOG_STR("error", why->msg));
+    /* What was put aside is still there: a later try may work. */
+    struct store_batch *batch = store_begin(sandbox->engine->store);
+    sandbox_move(sandbox, SANDBOX_PAUSED, why->msg, batch);
+    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
+    sandbox_refuse(sandbox, why, false);
+    sandbox_settle(sandbox);
+}
+
+static void on_resumed(void *ctx, const struct err *why)
+{
+    resumed(ctx, why);
+}
+
+static void on_remade(void *ctx, struct place *place, const struct err *why)
+{
+    struct sandbox *sandbox = ctx;
+    sandbox->place = place;
+    if (why != NULL && sandbox->info.volume.len > 0) {
+        struct store_batch *batch = store_begin(sandbox->engine->store);
+        volume_release(sandbox->engine, sandbox->info.volume, sandbox->info.id, batch);
+        store_commit(batch, STORE_QUICK, NULL, NULL);
+    }
+    resumed(sandbox, why);
+}
+
+void sandbox_begin_resume(struct sandbox *sandbox)
+{
+    const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
+    sandbox_go(sandbox, SANDBOX_RESUMING, "", NULL);
+    if (sandbox->place != NULL)
+        table->resume(sandbox->place, on_resumed, sandbox);
+    else
+        sandbox_make_place(sandbox, buf_str(&sandbox->image), on_remade, sandbox);
+}
+
+/* --- Stopping --- */
+
+static void on_stopped(void *ctx, const struct err *why)
+{
+    struct moving *moving = ctx;
+    struct sandbox *sandbox = moving->sandbox;
+    struct answer *answer = moving->answer;
+    struct engine *engine = sandbox->engine;
+    free(moving);
+    if (why != NULL)
+        log_warn("sandbox.stop", LOG_VIEW("sandbox", sandbox->info.id), LOG_STR("error", why->msg));
+    struct store_batch *batch = store_begin(engine->store);
+    volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
+    AUTO_BUF struct buf reason = {0};
+    buf_put_cstr(&reason, sandbox->reason);
+    sandbox_move(sandbox, SANDBOX_STOPPED, buf_cstr(&reason), batch);
+    sandbox_drop_images(sandbox);
+    session_sandbox_ended(engine, sandbox, batch);
+    if (sandbox->is_deleting) {
+        sandbox_remove(sandbox, batch, answer);
+        return;
+    }
+    sandbox_commit(sandbox, batch, STORE_QUICK, answer);
+    sandbox_settle(sandbox);
+}
+
+void sandbox_begin_stop(struct sandbox *sandbox, const char *reason, struct answer *answer)
+{
+    const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
+    struct place *place = sandbox->place;
+    struct moving *moving = moving_new(sandbox, answer);
+    sandbox->place = NULL;
+    sandbox_go(sandbox, SANDBOX_STOPPING, reason, NULL);
+    if (place == NULL)
+        on_stopped(moving, NULL);
+    else
+        table->sandbox_end(place, false, on_stopped, moving);
+}
+
+/* The record goes, and with it the sandbox; commands and their logs stay for their time. */
+void sandbox_remove(struct sandbox *sandbox, struct store_batch *batch, struct answer *answer)
+{
+    struct engine *engine = sandbox->engine;
+    struct err gone = {0};
+    assert(sandbox->info.state == SANDBOX_STOPPED && sandbox->busy == 0);
+    (void)err_set(&gone, ERR_NOT_FOUND, "no sandbox '%.*s'", STR_ARG(sandbox->info.id));
+    store_remove(batch, &store_sandboxes, sandbox->info.id);
+    feed_publish(engine, batch, EVENT_SANDBOX_DELETED, sandbox->info.tenant, sandbox->info.id,
+                 sandbox->info.id, "", "");
+    sandbox_commit(sandbox, batch, STORE_QUICK, answer);
+    (void)map_remove(&engine->sandboxes, sandbox->info.id);
+    sandbox_refuse(sandbox, &gone, true);
+    if (sandbox->is_calling)
+        sandbox->is_removed = true; /* sandbox_settle frees it */
+    else
+        (void)sandbox_free(sandbox);
+}
+
+/* --- News from below --- */
+
+static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+/* The place is no more. Its handle is given back; what was put aside stays. */
+void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct err *why)
+{
+    struct engine *engine = sandbox->engine;
+    const struct provider_table *table = engine_table(engine, sandbox->info.tier);
+    struct place *place = sandbox->place;
+    if (!sandbox_may_move(sandbox->info.state, to))
+        return;
+    log_warn("sandbox.lost", LOG_VIEW("sandbox", sandbox->info.id),
+             LOG_STR("state", sandbox_state_name(to)), LOG_STR("error", why->msg));
+    sandbox->place = NULL;
+    struct store_batch *batch = store_begin(engine->store);
+    volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
+    sandbox_move(sandbox, to, why->msg, batch);
+    session_sandbox_ended(engine, sandbox, batch);
+    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
+    if (place != NULL)
+        table->sandbox_end(place, true, ignore, NULL);
+    sandbox_refuse(sandbox, why, false);
+    sandbox_settle(sandbox);
+}

@@ -1,0 +1,399 @@
+/* Making sandboxes: the record and the place at the same time, then the answer. */
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/config.h"
+#include "engine/internal.h"
+
+struct sandbox *sandbox_new(struct engine *engine, struct str id, struct str tenant)
+{
+    struct sandbox *sandbox = mem_alloc(sizeof *sandbox);
+    sandbox->engine = engine;
+    sandbox->last_want = &sandbox->wants;
+    sandbox->info.id = arena_dup(&sandbox->arena, id);
+    sandbox->info.tenant = arena_dup(&sandbox->arena, tenant);
+    (void)map_put(&engine->sandboxes, id, sandbox);
+    return sandbox;
+}
+
+struct sandbox *sandbox_free(struct sandbox *sandbox)
+{
+    if (sandbox == NULL)
+        return NULL;
+    VEC_EACH (checkpoint, &sandbox->checkpoints) {
+        free(checkpoint->name);
+        free(checkpoint->image);
+    }
+    vec_done(&sandbox->checkpoints);
+    vec_done(&sandbox->shown);
+    buf_done(&sandbox->network);
+    buf_done(&sandbox->image);
+    arena_done(&sandbox->arena);
+    arena_done(&sandbox->labels);
+    free(sandbox);
+    return NULL;
+}
+
+void sandbox_set_network(struct sandbox *sandbox, struct str network)
+{
+    buf_clear(&sandbox->network);
+    buf_put(&sandbox->network, network);
+    sandbox->info.network = buf_str(&sandbox->network);
+}
+
+void sandbox_set_image(struct sandbox *sandbox, struct str image)
+{
+    buf_clear(&sandbox->image);
+    buf_put(&sandbox->image, image);
+}
+
+/* Pointers move with the vector: what is shown is made anew. */
+static void show_checkpoints(struct sandbox *sandbox)
+{
+    sandbox->shown.len = 0;
+    VEC_EACH (checkpoint, &sandbox->checkpoints)
+        *vec_push(&sandbox->shown) = (struct sandbox_checkpoint){
+            str_of(checkpoint->id), str_of(checkpoint->name), checkpoint->created_ms};
+    sandbox->info.checkpoints = sandbox->shown.ptr;
+    sandbox->info.checkpoint_count = sandbox->shown.len;
+}
+
+void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
+                            struct str image, int64_t created_ms)
+{
+    struct checkpoint *checkpoint = vec_push(&sandbox->checkpoints);
+    (void)snprintf(checkpoint->id, sizeof checkpoint->id, "%.*s", STR_ARG(id));
+    checkpoint->name = mem_alloc(name.len + 1);
+    if (name.len > 0)
+        memcpy(checkpoint->name, name.ptr, name.len);
+    checkpoint->image = mem_alloc(image.len + 1);
+    if (image.len > 0)
+        memcpy(checkpoint->image, image.ptr, image.len);
+    checkpoint->created_ms = created_ms;
+    show_checkpoints(sandbox);
+}
+
+void sandbox_cut_checkpoints(struct sandbox *sandbox, size_t count)
+{
+    while (sandbox->checkpoints.len > count) {
+        struct checkpoint last = vec_pop(&sandbox->checkpoints);
+        sandbox_release_image(sandbox->engine, sandbox->info.tier, str_of(last.image));
+        free(last.name);
+        free(last.image);
+    }
+    show_checkpoints(sandbox);
+}
+
+/* --- Images --- */
+
+static bool is_used(const struct engine *engine, enum engine_tier tier, struct str image)
+{
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *sandbox = entry->value;
+        if (sandbox->info.tier != tier)
+            continue;
+        if (str_eq(buf_str(&sandbox->image), image))
+            return true;
+        VEC_EACH (checkpoint, &sandbox->checkpoints)
+            if (str_eq(str_of(checkpoint->image), image))
+                return true;
+    }
+    return false;
+}
+
+/* Goes once nobody names it. */
+void sandbox_release_image(struct engine *engine, enum engine_tier tier, struct str image)
+{
+    const struct provider_table *table = engine_table(engine, tier);
+    if (image.len == 0 || table->image_delete == NULL || engine->providers[tier] == NULL ||
+        is_used(engine, tier, image))
+        return;
+    table->image_delete(engine->providers[tier], image);
+}
+
+void sandbox_drop_images(struct sandbox *sandbox)
+{
+    AUTO_BUF struct buf image = sandbox->image;
+    sandbox->image = (struct buf){0};
+    sandbox_cut_checkpoints(sandbox, 0);
+    sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&image));
+}
+
+/* --- Filling in --- */
+
+static int64_t time_of(int64_t wanted_ms, int64_t fallback_seconds)
+{
+    return wanted_ms == -1 ? 0 : wanted_ms != 0 ? wanted_ms : fallback_seconds * 1000;
+}
+
+static void fill_limits(const struct config *config, enum engine_tier tier,
+                        struct sandbox_limits *limits)
+{
+    bool is_isolate = tier == ENGINE_TIER_ISOLATE;
+    if (limits->memory_bytes == 0)
+        limits->memory_bytes = (is_isolate ? config->isolate.memory_mb : config->jail.memory_mb)
+                               << 20;
+    if (limits->cpu_milli == 0)
+        limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
+    if (limits->pids == 0)
+        limits->pids = config->jail.pids;
+    if (limits->disk_bytes == 0)
+        limits->disk_bytes = 1LL << 30;
+    if (limits->exec_ms == 0)
+        limits->exec_ms = is_isolate ? config->isolate.timeout_ms : 30000;
+}
+
+/* Expects a checked spec. */
+static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
+                 const struct sandbox_spec *spec)
+{
+    const struct config *config = sandbox->engine->config;
+    struct sandbox_info *info = &sandbox->info;
+    struct err err = {0};
+    AUTO_BUF struct buf policy = {0};
+    info->tier = spec_tier(sandbox->engine, spec->tier);
+    const struct provider_table *table = engine_table(sandbox->engine, info->tier);
+    info->runtime = str_of(table->runtime);
+    info->name = arena_dup(&sandbox->labels, spec->name);
+    info->metadata = pairs_dup(&spec->metadata, &sandbox->labels);
+    info->env = pairs_dup(&spec->env, &sandbox->arena);
+    if (spec->volume.len > 0)
+        info->volume =
+            arena_dup(&sandbox->arena, volume_id(sandbox->engine, caller->tenant, spec->volume));
+    info->limits = spec->limits;
+    fill_limits(config, info->tier, &info->limits);
+    if (spec_policy(caller, spec->network, &policy, &err) == 0)
+        sandbox_set_network(sandbox, buf_str(&policy));
+    info->timeout_ms = time_of(spec->timeout_ms, config->sandbox.timeout_seconds);
+    info->idle_ms = time_of(spec->idle_ms, 0);
+    info->on_timeout = spec->on_timeout;
+    info->created_ms = info->active_ms = clock_date_ms();
+    info->version = 1;
+    sandbox->ord = engine_order(sandbox->engine);
+}
+
+/* --- The place --- */
+
+void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx)
+{
+    struct engine *engine = sandbox->engine;
+    const struct sandbox_info *info = &sandbox->info;
+    AUTO_ARENA struct arena arena = {0};
+    struct err err = {0};
+    struct place_spec spec = {.sandbox = info,
+                              .image = image,
+                              .volume = info->volume,
+                              .snapshot_count = info->snapshot_count};
+    struct provider *provider = NULL;
+    struct str *images = arena_array(&arena, struct str, info->snapshot_count + 1);
+    spec.snapshot_images = images;
+    struct store_batch *batch = store_begin(engine->store);
+    int ready = engine_provider(engine, info->tier, &provider, &err);
+    for (size_t i = 0; ready == 0 && i < info->snapshot_count; i++)
+        ready = snapshot_image(engine, info->snapshots[i], &images[i], &err);
+    if (ready == 0 && info->volume.len > 0)
+        ready = volume_take(engine, info->volume, info->id, batch, &spec.volume_bytes, &spec.fence,
+                            &err);
+    if (ready < 0) {
+        (void)store_batch_free(batch);
+        done(ctx, NULL, &err);
+        return;
+    }
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+    engine_table(engine, info->tier)->sandbox_create(provider, &spec, done, ctx);
+}
+
+/* --- Creating --- */
+
+/* Two things are under way: the record is written and the place is made. */
+struct making {
+    struct sandbox *sandbox;
+    making_done *done;
+    void *ctx;
+    int pending;
+    struct err err;
+};
+
+static void discard(struct sandbox *sandbox)
+{
+    struct engine *engine = sandbox->engine;
+    struct store_batch *batch = store_begin(engine->store);
+    volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
+    key_forget(engine, sandbox->info.id, batch);
+    store_remove(batch, &store_sandboxes, sandbox->info.id);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+    (void)map_remove(&engine->sandboxes, sandbox->info.id);
+}
+
+static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+/* A sandbox that could not be made leaves nothing, and those who wait for it hear why. */
+static void made(struct making *making)
+{
+    struct sandbox *sandbox = making->sandbox;
+    const struct err *why = making->err.code == ERR_NONE ? NULL : &making->err;
+    if (why == NULL) {
+        sandbox_go(sandbox, SANDBOX_RUNNING, "", NULL);
+        making->done(making->ctx, sandbox, NULL);
+        free(making);
+        return;
+    }
+    if (sandbox->place != NULL)
+        engine_table(sandbox->engine, sandbox->info.tier)
+            ->sandbox_end(sandbox->place, false, ignore, NULL);
+    sandbox->place = NULL;
+    making->done(making->ctx, NULL, why);
+    discard(sandbox);
+    sandbox_refuse(sandbox, why, true);
+    (void)sandbox_free(sandbox);
+    free(making);
+}
+
+static void one_done(struct making *making, const struct err *why)
+{
+    if (why != NULL && making->err.code == ERR_NONE)
+        making->err = *why;
+    if (--making->pending == 0)
+        made(making);
+}
+
+static void on_recorded(void *ctx, const struct err *why)
+{
+    one_done(ctx, why);
+}
+
+static void on_placed(void *ctx, struct place *place, const struct err *why)
+{
+    struct making *making = ctx;
+    making->sandbox->place = place;
+    one_done(making, why);
+}
+
+void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, struct str image,
+                  making_done *done, void *ctx)
+{
+    struct engine *engine = sandbox->engine;
+    struct making *making = mem_alloc(sizeof *making);
+    *making = (struct making){.sandbox = sandbox, .done = done, .ctx = ctx, .pending = 3};
+    struct store_batch *batch = store_begin(engine->store);
+    sandbox_save(sandbox, batch);
+    key_remember(engine, caller, sandbox->info.id, batch);
+    feed_publish(engine, batch, EVENT_SANDBOX_CREATED, sandbox->info.tenant, sandbox->info.id,
+                 sandbox->info.id, sandbox_state_name(SANDBOX_CREATING), "");
+    store_commit(batch, STORE_QUICK, on_recorded, making);
+    sandbox_make_place(sandbox, image, on_placed, making);
+    one_done(making, NULL); /* both may have come by now */
+}
+
+static int check_quota(const struct engine *engine, const struct engine_caller *caller,
+                       const struct sandbox_limits *more, size_t count, struct err *err)
+{
+    int64_t sandboxes = (int64_t)count, memory = more->memory_bytes * (int64_t)count,
+            disk = more->disk_bytes * (int64_t)count;
+    size_t all = count;
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *other = entry->value;
+        if (other->info.state == SANDBOX_STOPPED || other->info.state == SANDBOX_FAILED)
+            continue;
+        all++;
+        if (!str_eq(other->info.tenant, caller->tenant))
+            continue;
+        sandboxes++;
+        memory += other->info.limits.memory_bytes;
+        disk += other->info.limits.disk_bytes;
+    }
+    const struct engine_quota *quota = &caller->quota;
+    if (all > SANDBOXES_MAX)
+        return err_set(err, ERR_LIMIT, "%d sandboxes are there already; delete some",
+                       SANDBOXES_MAX);
+    if (quota->sandboxes > 0 && sandboxes > quota->sandboxes)
+        return err_set(err, ERR_LIMIT, "more than %lld sandboxes: delete some",
+                       (long long)quota->sandboxes);
+    if (quota->memory_bytes > 0 && memory > quota->memory_bytes)
+        return err_set(err, ERR_LIMIT, "more than %lld bytes of memory in all sandboxes",
+                       (long long)quota->memory_bytes);
+    if (quota->disk_bytes > 0 && disk > quota->disk_bytes)
+        return err_set(err, ERR_LIMIT, "more than %lld bytes of disk in all sandboxes",
+                       (long long)quota->disk_bytes);
+    return 0;
+}
+
+int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
+                      const struct sandbox_spec *spec, struct sandbox **ret_sandbox,
+                      struct err *err)
+{
+    char id[ID_SIZE];
+    struct provider *provider = NULL;
+    if (spec_check(engine, caller, spec, err) < 0 ||
+        engine_provider(engine, spec_tier(engine, spec->tier), &provider, err) < 0 ||
+        volume_check(engine, caller, spec->volume, spec_tier(engine, spec->tier), err) < 0)
+        return -1;
+    struct sandbox_limits limits = spec->limits;
+    fill_limits(engine->config, spec_tier(engine, spec->tier), &limits);
+    if (check_quota(engine, caller, &limits, 1, err) < 0)
+        return -1;
+    id_new(id);
+    struct sandbox *sandbox = sandbox_new(engine, str_of(id), caller->tenant);
+    fill(sandbox, caller, spec);
+    if (snapshot_resolve(engine, caller, spec, sandbox, err) < 0) {
+        (void)map_remove(&engine->sandboxes, str_of(id));
+        (void)sandbox_free(sandbox);
+        return -1;
+    }
+    *ret_sandbox = sandbox;
+    return 0;
+}
+
+static void answer_made(void *ctx, struct sandbox *sandbox, const struct err *why)
+{
+    struct answer *answer = ctx;
+    if (sandbox != NULL)
+        (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(sandbox->info.id));
+    answer_give(answer, why);
+}
+
+/* The first call may still be making it. */
+struct repeat {
+    struct want want;
+    struct answer *answer;
+};
+
+static void repeat_ready(struct want *want, UNUSED struct sandbox *sandbox, const struct err *why)
+{
+    struct repeat *repeat = (struct repeat *)want;
+    answer_give(repeat->answer, why);
+    free(repeat);
+}
+
+static void give_known(struct engine *engine, struct answer *answer)
+{
+    struct sandbox *sandbox = map_get(&engine->sandboxes, str_of(answer->id));
+    if (sandbox == NULL) {
+        answer_give(answer, NULL); /* it has been deleted since: NOT_FOUND */
+        return;
+    }
+    struct repeat *repeat = mem_alloc(sizeof *repeat);
+    repeat->want.call = repeat_ready;
+    repeat->answer = answer;
+    sandbox_wait(sandbox, &repeat->want);
+}
+
+void engine_sandbox_create(struct engine *engine, const struct engine_caller *caller,
+                           const struct sandbox_spec *spec, sandbox_done *done, void *ctx)
+{
+    struct answer *answer = answer_sandbox(engine, done, ctx);
+    struct sandbox *sandbox = NULL;
+    struct err err = {0};
+    int known = -1;
+    if (engine_check_caller(engine, caller, &err) == 0)
+        known = key_find(engine, caller, answer->id, &err);
+    if (known > 0) {
+        give_known(engine, answer);
+    } else if (known < 0 || sandbox_from_spec(engine, caller, spec, &sandbox, &err) < 0) {
+        answer_give(answer, &err);
+    } else {
+        sandbox_make(sandbox, caller, (struct str){0}, answer_made, answer);
+    }
+}

@@ -1,0 +1,161 @@
+/* A sandbox as a row of the store, and back. */
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+static void put_checkpoints(const struct sandbox *sandbox, struct buf *out)
+{
+    struct json_out json = {.buf = out};
+    json_begin_array(&json);
+    VEC_EACH (checkpoint, &sandbox->checkpoints) {
+        json_begin_object(&json);
+        json_key(&json, "id"), json_put_cstr(&json, checkpoint->id);
+        json_key(&json, "name"), json_put_cstr(&json, checkpoint->name);
+        json_key(&json, "image"), json_put_cstr(&json, checkpoint->image);
+        json_key(&json, "createdMs"), json_put_i64(&json, checkpoint->created_ms);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+}
+
+/* What it shall be, as it was asked for and filled in. */
+static struct sandbox_spec spec_of(const struct sandbox *sandbox)
+{
+    const struct sandbox_info *info = &sandbox->info;
+    return (struct sandbox_spec){
+        .tier = info->tier,
+        .runtime = info->runtime,
+        .snapshots = info->snapshots,
+        .snapshot_count = info->snapshot_count,
+        .env = info->env,
+        .limits = info->limits,
+    };
+}
+
+void sandbox_save(struct sandbox *sandbox, struct store_batch *batch)
+{
+    AUTO_BUF struct buf spec = {0}, metadata = {0}, checkpoints = {0};
+    const struct sandbox_info *info = &sandbox->info;
+    struct sandbox_spec shall = spec_of(sandbox);
+    spec_put_json(&shall, &(struct json_out){.buf = &spec});
+    if (info->metadata.len > 0)
+        pairs_put_json(&info->metadata, &(struct json_out){.buf = &metadata});
+    if (sandbox->checkpoints.len > 0)
+        put_checkpoints(sandbox, &checkpoints);
+    store_put(batch, &store_sandboxes,
+              &(struct store_sandbox){
+                  .id = info->id,
+                  .tenant = info->tenant,
+                  .ord = sandbox->ord,
+                  .tier = str_of(engine_tier_name(info->tier)),
+                  .runtime = info->runtime,
+                  .state = str_of(sandbox_state_name(info->state)),
+                  .name = info->name,
+                  .reason = info->reason,
+                  .session = info->session,
+                  .volume = info->volume,
+                  .forked_from = info->forked_from,
+                  .spec = buf_str(&spec),
+                  .metadata = buf_str(&metadata),
+                  .network = info->network,
+                  .checkpoints = buf_str(&checkpoints),
+                  .image = buf_str(&sandbox->image),
+                  .timeout_ms = info->timeout_ms,
+                  .idle_ms = info->idle_ms,
+                  .kills = info->on_timeout == SANDBOX_KILL_AT_TIMEOUT,
+                  .expires_ms = info->expires_ms,
+                  .created_ms = info->created_ms,
+                  .started_ms = info->started_ms,
+                  .active_ms = info->active_ms,
+                  .ended_ms = info->ended_ms,
+                  .version = (int64_t)info->version,
+              });
+}
+
+/* --- Back --- */
+
+struct loading {
+    struct engine *engine;
+    int result;
+    struct err *err;
+};
+
+static void read_checkpoints(struct sandbox *sandbox, struct str text)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *list = NULL;
+    if (text.len == 0 || json_parse(text, &list, &err) < 0)
+        return;
+    for (size_t i = 0; i < json_len(list); i++) {
+        const struct json_t *item = json_at(list, i);
+        struct str id = {0}, name = {0}, image = {0};
+        int64_t created_ms = 0;
+        if (json_to_str(json_get(item, "id"), &id) && json_to_str(json_get(item, "name"), &name) &&
+            json_to_str(json_get(item, "image"), &image) &&
+            json_to_i64(json_get(item, "createdMs"), &created_ms))
+            sandbox_add_checkpoint(sandbox, id, name, image, created_ms);
+    }
+}
+
+static int read_metadata(struct sandbox *sandbox, struct str text, struct err *err)
+{
+    AUTO_JSON struct json_t *object = NULL;
+    if (text.len == 0)
+        return 0;
+    if (json_parse(text, &object, err) < 0)
+        return -1;
+    return pairs_read_json(object, &sandbox->labels, &sandbox->info.metadata, err);
+}
+
+static int read_row(struct engine *engine, const struct store_sandbox *row, struct err *err)
+{
+    struct sandbox *sandbox = sandbox_new(engine, row->id, row->tenant);
+    struct sandbox_info *info = &sandbox->info;
+    struct sandbox_spec spec = {0};
+    if (!sandbox_state_of_name(row->state, &info->state) ||
+        spec_read_json(row->spec, &sandbox->arena, &spec, err) < 0 ||
+        read_metadata(sandbox, row->metadata, err) < 0)
+        return err_wrap(err, "sandbox '%.*s'", STR_ARG(row->id));
+    if (!engine_tier_of_name(row->tier, &info->tier))
+        return err_set(err, ERR_INTERNAL, "sandbox '%.*s': no tier '%.*s'", STR_ARG(row->id),
+                       STR_ARG(row->tier));
+    sandbox->ord = row->ord;
+    info->runtime = arena_dup(&sandbox->arena, row->runtime);
+    info->name = arena_dup(&sandbox->labels, row->name);
+    info->session = arena_dup(&sandbox->arena, row->session);
+    info->volume = arena_dup(&sandbox->arena, row->volume);
+    info->forked_from = arena_dup(&sandbox->arena, row->forked_from);
+    info->snapshots = spec.snapshots;
+    info->snapshot_count = spec.snapshot_count;
+    info->env = spec.env;
+    info->limits = spec.limits;
+    sandbox_set_network(sandbox, row->network);
+    sandbox_set_image(sandbox, row->image);
+    sandbox_set_reason(sandbox, row->reason);
+    read_checkpoints(sandbox, row->checkpoints);
+    info->timeout_ms = row->timeout_ms;
+    info->idle_ms = row->idle_ms;
+    info->on_timeout = row->kills != 0 ? SANDBOX_KILL_AT_TIMEOUT : SANDBOX_PAUSE_AT_TIMEOUT;
+    info->created_ms = row->created_ms;
+    info->started_ms = row->started_ms;
+    info->active_ms = row->active_ms;
+    info->ended_ms = row->ended_ms;
+    info->version = (uint64_t)row->version;
+    engine->last_order = MAX(engine->last_order, row->ord);
+    return 0;
+}
+
+static void load(void *ctx, const void *row)
+{
+    struct loading *loading = ctx;
+    if (loading->result == 0)
+        loading->result = read_row(loading->engine, row, loading->err);
+}
+
+int sandbox_load(struct engine *engine, struct err *err)
+{
+    struct loading loading = {engine, 0, err};
+    if (store_each(engine->store, &store_sandboxes, load, &loading, err) < 0)
+        return -1;
+    return loading.result;
+}

@@ -1,0 +1,414 @@
+/* Snapshots: immutable file trees that sandboxes boot from. */
+
+#include "engine/snapshot.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/internal.h"
+
+static const char *const state_names[] = {"building", "ready", "failed"};
+
+const char *snapshot_state_name(enum snapshot_state state)
+{
+    return state_names[state];
+}
+
+struct snapshot {
+    struct engine *engine;
+    struct snapshot_info info;
+    struct arena arena;
+    struct buf image;
+    char detail[ERR_MSG_MAX];
+    int64_t ord;
+    bool is_deleting;
+};
+
+static struct snapshot *snapshot_free(struct snapshot *snapshot)
+{
+    if (snapshot != NULL) {
+        arena_done(&snapshot->arena);
+        buf_done(&snapshot->image);
+        free(snapshot);
+    }
+    return NULL;
+}
+
+void snapshot_done_all(struct engine *engine)
+{
+    MAP_EACH (entry, &engine->snapshots)
+        (void)snapshot_free(entry->value);
+    map_done(&engine->snapshots);
+}
+
+static struct snapshot *snapshot_new(struct engine *engine, struct str id, struct str tenant,
+                                     struct str slug, struct str source)
+{
+    struct snapshot *snapshot = mem_alloc(sizeof *snapshot);
+    snapshot->engine = engine;
+    snapshot->info.id = arena_dup(&snapshot->arena, id);
+    snapshot->info.tenant = arena_dup(&snapshot->arena, tenant);
+    snapshot->info.slug = arena_dup(&snapshot->arena, slug);
+    snapshot->info.source = arena_dup(&snapshot->arena, source);
+    (void)map_put(&engine->snapshots, id, snapshot);
+    return snapshot;
+}
+
+/* --- The store --- */
+
+static void save(const struct snapshot *snapshot, struct store_batch *batch)
+{
+    const struct snapshot_info *info = &snapshot->info;
+    store_put(batch, &store_snapshots,
+              &(struct store_snapshot){
+                  .id = info->id,
+                  .tenant = info->tenant,
+                  .ord = snapshot->ord,
+                  .slug = info->slug,
+                  .tier = str_of(engine_tier_name(info->tier)),
+                  .state = str_of(snapshot_state_name(info->state)),
+                  .source = info->source,
+                  .detail = str_of(snapshot->detail),
+                  .image = buf_str(&snapshot->image),
+                  .size_bytes = info->size_bytes,
+                  .created_ms = info->created_ms,
+              });
+}
+
+static void load(void *ctx, const void *data)
+{
+    struct engine *engine = ctx;
+    const struct store_snapshot *row = data;
+    struct snapshot *snapshot = snapshot_new(engine, row->id, row->tenant, row->slug, row->source);
+    if (!engine_tier_of_name(row->tier, &snapshot->info.tier))
+        snapshot->info.tier = ENGINE_TIER_MEMORY;
+    for (size_t i = 0; i < countof(state_names); i++)
+        if (str_eq(row->state, str_of(state_names[i])))
+            snapshot->info.state = (enum snapshot_state)i;
+    (void)snprintf(snapshot->detail, sizeof snapshot->detail, "%.*s", STR_ARG(row->detail));
+    buf_put(&snapshot->image, row->image);
+    snapshot->info.size_bytes = row->size_bytes;
+    snapshot->info.created_ms = row->created_ms;
+    snapshot->ord = row->ord;
+    engine->last_order = MAX(engine->last_order, row->ord);
+}
+
+int snapshot_load(struct engine *engine, struct err *err)
+{
+    return store_each(engine->store, &store_snapshots, load, engine, err);
+}
+
+/* A build that a restart cut off leaves nothing: it is begun anew by whoever wants it. */
+void snapshot_reconcile(struct engine *engine, struct store_batch *batch)
+{
+    MAP_EACH (entry, &engine->snapshots) {
+        struct snapshot *snapshot = entry->value;
+        if (snapshot->info.state != SNAPSHOT_BUILDING)
+            continue;
+        log_info("reconcile.snapshot", LOG_VIEW("snapshot", snapshot->info.id));
+        store_remove(batch, &store_snapshots, snapshot->info.id);
+        (void)map_remove(&engine->snapshots, entry->key);
+        (void)snapshot_free(snapshot);
+    }
+}
+
+/* --- Looking --- */
+
+static size_t users_of(const struct snapshot *snapshot)
+{
+    size_t users = 0;
+    MAP_EACH (entry, &snapshot->engine->sandboxes) {
+        const struct sandbox_info *info = &((const struct sandbox *)entry->value)->info;
+        for (size_t i = 0; info->state != SANDBOX_STOPPED && i < info->snapshot_count; i++)
+            users += str_eq(info->snapshots[i], snapshot->info.id);
+    }
+    return users;
+}
+
+static struct snapshot_info view(const struct snapshot *snapshot)
+{
+    struct snapshot_info info = snapshot->info;
+    info.detail = str_of(snapshot->detail);
+    info.users = users_of(snapshot);
+    return info;
+}
+
+static struct snapshot *find(struct engine *engine, struct str tenant, struct str name,
+                             struct err *err)
+{
+    MAP_EACH (entry, &engine->snapshots) {
+        struct snapshot *snapshot = entry->value;
+        if (str_eq(snapshot->info.tenant, tenant) && !snapshot->is_deleting && name.len > 0 &&
+            (str_eq(snapshot->info.id, name) || str_eq(snapshot->info.slug, name)))
+            return snapshot;
+    }
+    (void)err_set(err, ERR_NOT_FOUND, "no snapshot '%.*s'", (int)MIN(name.len, (size_t)64),
+                  name.ptr == NULL ? "" : name.ptr);
+    return NULL;
+}
+
+int engine_snapshot_get(struct engine *engine, const struct engine_caller *caller, struct str id,
+                        struct snapshot_info *ret_snapshot, struct err *err)
+{
+    loop_assert(engine->loop);
+    const struct snapshot *snapshot = find(engine, caller->tenant, id, err);
+    if (snapshot == NULL)
+        return -1;
+    *ret_snapshot = view(snapshot);
+    return 0;
+}
+
+int engine_snapshot_list(struct engine *engine, const struct engine_caller *caller,
+                         const struct engine_page *page, struct arena *arena,
+                         struct snapshot_list *ret_list, struct err *err)
+{
+    loop_assert(engine->loop);
+    struct snapshot_list list = {0};
+    int64_t after = 0, last = 0;
+    size_t limit = page_limit(page);
+    if (cursor_read(page->after, &after, err) < 0)
+        return -1;
+    list.items = arena_array(arena, struct snapshot_info, MIN(limit, engine->snapshots.len + 1));
+    MAP_EACH (entry, &engine->snapshots) {
+        const struct snapshot *snapshot = entry->value;
+        if (snapshot->ord <= after || !str_eq(snapshot->info.tenant, caller->tenant))
+            continue;
+        if (list.count == limit) {
+            cursor_write(last, list.next);
+            break;
+        }
+        list.items[list.count++] = view(snapshot);
+        last = snapshot->ord;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+/* --- For sandboxes --- */
+
+int snapshot_resolve(struct engine *engine, const struct engine_caller *caller,
+                     const struct sandbox_spec *spec, struct sandbox *sandbox, struct err *err)
+{
+    struct str *ids = arena_array(&sandbox->arena, struct str, spec->snapshot_count + 1);
+    for (size_t i = 0; i < spec->snapshot_count; i++) {
+        const struct snapshot *snapshot = find(engine, caller->tenant, spec->snapshots[i], err);
+        if (snapshot == NULL)
+            return -1;
+        if (snapshot->info.tier != sandbox->info.tier)
+            return err_set(err, ERR_INVALID, "snapshot '%.*s' is for the tier '%s'",
+                           STR_ARG(spec->snapshots[i]), engine_tier_name(snapshot->info.tier));
+        if (snapshot->info.state != SNAPSHOT_READY)
+            return err_set(err, ERR_CONFLICT, "snapshot '%.*s' is %s", STR_ARG(spec->snapshots[i]),
+                           snapshot_state_name(snapshot->info.state));
+        ids[i] = arena_dup(&sandbox->arena, snapshot->info.id);
+    }
+    sandbox->info.snapshots = ids;
+    sandbox->info.snapshot_count = spec->snapshot_count;
+    return 0;
+}
+
+int snapshot_image(struct engine *engine, struct str id, struct str *ret_image, struct err *err)
+{
+    const struct snapshot *snapshot = map_get(&engine->snapshots, id);
+    if (snapshot == NULL)
+        return err_set(err, ERR_GONE, "snapshot '%.*s' is no more", STR_ARG(id));
+    *ret_image = buf_str(&snapshot->image);
+    return 0;
+}
+
+/* --- Making --- */
+
+struct shooting {
+    struct want want;
+    struct engine *engine;
+    struct snapshot *snapshot;
+    struct sandbox *sandbox;
+    struct answer *answer;
+};
+
+static void deliver(struct answer *answer, const struct err *why)
+{
+    const struct snapshot *snapshot =
+        why == NULL ? map_get(&answer->engine->snapshots, str_of(answer->id)) : NULL;
+    struct snapshot_info info = {0};
+    if (snapshot != NULL)
+        info = view(snapshot);
+    answer->done.snapshot(answer->ctx, why == NULL ? &info : NULL, why);
+}
+
+static void fail(struct shooting *shooting, const struct err *why)
+{
+    struct engine *engine = shooting->engine;
+    struct snapshot *snapshot = shooting->snapshot;
+    log_warn("snapshot.failed", LOG_VIEW("snapshot", snapshot->info.id),
+             LOG_STR("error", why->msg));
+    struct store_batch *batch = store_begin(engine->store);
+    store_remove(batch, &store_snapshots, snapshot->info.id);
+    feed_publish(engine, batch, EVENT_SNAPSHOT_FAILED, snapshot->info.tenant, snapshot->info.id,
+                 (struct str){0}, "failed", why->msg);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+    (void)map_remove(&engine->snapshots, snapshot->info.id);
+    (void)snapshot_free(snapshot);
+    answer_give(shooting->answer, why);
+    free(shooting);
+}
+
+static void on_recorded(void *ctx, const struct err *why)
+{
+    struct shooting *shooting = ctx;
+    if (why != NULL) {
+        fail(shooting, why);
+        return;
+    }
+    answer_give(shooting->answer, NULL);
+    free(shooting);
+}
+
+static void on_picture(void *ctx, struct str image, int64_t size, const struct err *why)
+{
+    struct shooting *shooting = ctx;
+    struct snapshot *snapshot = shooting->snapshot;
+    sandbox_end_work(shooting->sandbox);
+    if (why != NULL) {
+        fail(shooting, why);
+        return;
+    }
+    buf_put(&snapshot->image, image);
+    snapshot->info.size_bytes = size;
+    snapshot->info.state = SNAPSHOT_READY;
+    struct store_batch *batch = store_begin(snapshot->engine->store);
+    save(snapshot, batch);
+    feed_publish(snapshot->engine, batch, EVENT_SNAPSHOT_READY, snapshot->info.tenant,
+                 snapshot->info.id, (struct str){0}, "ready", "");
+    store_commit(batch, STORE_DURABLE, on_recorded, shooting);
+}
+
+static void ready(struct want *want, struct sandbox *sandbox, const struct err *why)
+{
+    struct shooting *shooting = (struct shooting *)want;
+    struct err err = {0};
+    if (why != NULL) {
+        fail(shooting, why);
+        return;
+    }
+    const struct provider_table *table = engine_table(shooting->engine, sandbox->info.tier);
+    if (table->snapshot_create == NULL) {
+        (void)engine_unsupported(sandbox->info.tier, "become a snapshot", &err);
+        fail(shooting, &err);
+        return;
+    }
+    shooting->sandbox = sandbox;
+    sandbox_begin_work(sandbox);
+    table->snapshot_create(sandbox->place, shooting->snapshot->info.id, on_picture, shooting);
+}
+
+static int check_slug(struct engine *engine, const struct engine_caller *caller, struct str slug,
+                      struct err *err)
+{
+    struct err none = {0};
+    if (slug.len == 0)
+        return 0;
+    if (!id_is_valid(slug))
+        return err_set(err, ERR_INVALID,
+                       "slug: 8 to 64 lower-case letters, digits, '-' and '_' are needed");
+    if (find(engine, caller->tenant, slug, &none) != NULL)
+        return err_set(err, ERR_CONFLICT, "there is a snapshot '%.*s' already", STR_ARG(slug));
+    return 0;
+}
+
+void engine_snapshot_create(struct engine *engine, const struct engine_caller *caller,
+                            const struct snapshot_spec *spec, snapshot_done *done, void *ctx)
+{
+    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct err err = {0};
+    struct sandbox *sandbox = NULL;
+    answer->done.snapshot = done;
+    if (engine_check_caller(engine, caller, &err) == 0 &&
+        check_slug(engine, caller, spec->slug, &err) == 0)
+        sandbox = sandbox_find(engine, caller, spec->sandbox, &err);
+    if (sandbox == NULL) {
+        answer_give(answer, &err);
+        return;
+    }
+    id_new(answer->id);
+    struct snapshot *snapshot =
+        snapshot_new(engine, str_of(answer->id), caller->tenant, spec->slug, STR("sandbox"));
+    snapshot->info.tier = sandbox->info.tier;
+    snapshot->info.created_ms = clock_date_ms();
+    snapshot->ord = engine_order(engine);
+    struct store_batch *batch = store_begin(engine->store);
+    save(snapshot, batch);
+    feed_publish(engine, batch, EVENT_SNAPSHOT_BUILDING, snapshot->info.tenant, snapshot->info.id,
+                 sandbox->info.id, "building", "");
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+    struct shooting *shooting = mem_alloc(sizeof *shooting);
+    *shooting = (struct shooting){.want = {.needs_running = true, .call = ready},
+                                  .engine = engine,
+                                  .snapshot = snapshot,
+                                  .answer = answer};
+    sandbox_wait(sandbox, &shooting->want);
+}
+
+/* --- Deleting --- */
+
+struct going {
+    struct snapshot *snapshot;
+    struct answer *answer;
+};
+
+static void on_gone(void *ctx, const struct err *why)
+{
+    struct answer *answer = ctx;
+    if (why != NULL)
+        log_warn("snapshot.delete", LOG_STR("error", why->msg));
+    answer_give(answer, NULL);
+}
+
+/* First the row, then the tree. */
+static void on_forgotten(void *ctx, const struct err *why)
+{
+    struct going *going = ctx;
+    struct snapshot *snapshot = going->snapshot;
+    struct engine *engine = snapshot->engine;
+    const struct provider_table *table = engine_table(engine, snapshot->info.tier);
+    if (why != NULL) {
+        snapshot->is_deleting = false;
+        answer_give(going->answer, why);
+    } else {
+        (void)map_remove(&engine->snapshots, snapshot->info.id);
+        if (table->snapshot_delete != NULL && engine->providers[snapshot->info.tier] != NULL)
+            table->snapshot_delete(engine->providers[snapshot->info.tier],
+                                   buf_str(&snapshot->image), on_gone, going->answer);
+        else
+            answer_give(going->answer, NULL);
+        (void)snapshot_free(snapshot);
+    }
+    free(going);
+}
+
+void engine_snapshot_delete(struct engine *engine, const struct engine_caller *caller,
+                            struct str id, engine_done *done, void *ctx)
+{
+    struct answer *answer = answer_plain(engine, done, ctx);
+    struct err err = {0};
+    struct snapshot *snapshot = NULL;
+    if (engine_check_caller(engine, caller, &err) == 0)
+        snapshot = find(engine, caller->tenant, id, &err);
+    if (snapshot == NULL) {
+        answer_give(answer, &err);
+        return;
+    }
+    size_t users = users_of(snapshot);
+    if (users > 0 || snapshot->info.state == SNAPSHOT_BUILDING) {
+        answer_fail(answer, ERR_BUSY, "snapshot '%.*s' is %s", STR_ARG(id),
+                    users > 0 ? "in use by a sandbox" : "being built");
+        return;
+    }
+    struct going *going = mem_alloc(sizeof *going);
+    *going = (struct going){snapshot, answer};
+    snapshot->is_deleting = true;
+    struct store_batch *batch = store_begin(engine->store);
+    store_remove(batch, &store_snapshots, snapshot->info.id);
+    feed_publish(engine, batch, EVENT_SNAPSHOT_DELETED, snapshot->info.tenant, snapshot->info.id,
+                 (struct str){0}, "", "");
+    store_commit(batch, STORE_DURABLE, on_forgotten, going);
+}

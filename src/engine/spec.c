@@ -1,0 +1,258 @@
+/* What a sandbox shall be: checked, and as JSON for the store. */
+
+#include "egress/policy.h"
+#include "engine/config.h"
+#include "engine/internal.h"
+
+enum { TIMEOUT_MAX_MS = 7 * 86400000 };
+
+int engine_check_name(struct str name, const char *what, struct err *err)
+{
+    if (name.len > ENGINE_NAME_MAX)
+        return err_set(err, ERR_INVALID, "%s: longer than %d bytes", what, ENGINE_NAME_MAX);
+    if (!str_is_utf8(name))
+        return err_set(err, ERR_INVALID, "%s: not UTF-8", what);
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)name.ptr[i] < 0x20 || name.ptr[i] == 0x7f)
+            return err_set(err, ERR_INVALID, "%s: holds a control character", what);
+    return 0;
+}
+
+static int check_env(const struct engine_pairs *env, struct err *err)
+{
+    size_t bytes = 0;
+    if (env->len > ENGINE_ENV_MAX)
+        return err_set(err, ERR_INVALID, "env: more than %d variables", ENGINE_ENV_MAX);
+    for (size_t i = 0; i < env->len; i++) {
+        struct str name = env->items[i].name, value = env->items[i].value;
+        bool is_bad = name.len == 0 || (name.ptr[0] >= '0' && name.ptr[0] <= '9');
+        for (size_t at = 0; at < name.len && !is_bad; at++) {
+            char c = name.ptr[at];
+            is_bad = !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+                       (c >= '0' && c <= '9'));
+        }
+        if (is_bad)
+            return err_set(err, ERR_INVALID, "env: '%.*s' cannot be the name of a variable",
+                           (int)MIN(name.len, (size_t)64), name.ptr == NULL ? "" : name.ptr);
+        if (str_find_char(value, '\0') != value.len || !str_is_utf8(value))
+            return err_set(err, ERR_INVALID, "env.%.*s: not a text", STR_ARG(name));
+        bytes += name.len + value.len;
+    }
+    if (bytes > ENGINE_ENV_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "env: more than %d bytes", ENGINE_ENV_BYTES);
+    return 0;
+}
+
+int spec_check_metadata(const struct engine_pairs *metadata, struct err *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < metadata->len; i++) {
+        struct engine_pair pair = metadata->items[i];
+        if (pair.name.len == 0)
+            return err_set(err, ERR_INVALID, "metadata: a key is empty");
+        if (engine_check_name(pair.name, "metadata: a key", err) < 0)
+            return -1;
+        if (!str_is_utf8(pair.value) || str_find_char(pair.value, '\0') != pair.value.len)
+            return err_set(err, ERR_INVALID, "metadata.%.*s: not a text", STR_ARG(pair.name));
+        for (size_t other = 0; other < i; other++)
+            if (str_eq(pair.name, metadata->items[other].name))
+                return err_set(err, ERR_INVALID, "metadata: '%.*s' is there twice",
+                               STR_ARG(pair.name));
+        bytes += pair.name.len + pair.value.len;
+    }
+    if (metadata->len > 64 || bytes > ENGINE_METADATA_MAX)
+        return err_set(err, ERR_TOO_LARGE, "metadata: more than 64 keys or %d bytes",
+                       ENGINE_METADATA_MAX);
+    return 0;
+}
+
+int spec_check_time(int64_t ms, const char *what, struct err *err)
+{
+    if (ms < -1 || ms > TIMEOUT_MAX_MS)
+        return err_set(err, ERR_INVALID, "%s: not between 0 and %lld ms, or -1 for none", what,
+                       (long long)TIMEOUT_MAX_MS);
+    return 0;
+}
+
+static int check_limits(const struct sandbox_limits *limits, struct err *err)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        int64_t min, max;
+    } rows[] = {
+        {"limits.memoryBytes", offsetof(struct sandbox_limits, memory_bytes), 1 << 20, 1LL << 40},
+        {"limits.diskBytes", offsetof(struct sandbox_limits, disk_bytes), 1 << 20, 1LL << 44},
+        {"limits.cpuMilli", offsetof(struct sandbox_limits, cpu_milli), 50, 1024000},
+        {"limits.pids", offsetof(struct sandbox_limits, pids), 8, 1024},
+        {"limits.execMs", offsetof(struct sandbox_limits, exec_ms), 1, TIMEOUT_MAX_MS},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        int64_t value = *(const int64_t *)(const void *)((const char *)limits + rows[i].offset);
+        if (value != 0 && (value < rows[i].min || value > rows[i].max))
+            return err_set(err, ERR_INVALID, "%s: not between %lld and %lld", rows[i].name,
+                           (long long)rows[i].min, (long long)rows[i].max);
+    }
+    return 0;
+}
+
+int spec_policy(const struct engine_caller *caller, struct str text, struct buf *out,
+                struct err *err)
+{
+    AUTO_POLICY struct policy *policy = NULL;
+    enum policy_author author = caller->is_operator ? POLICY_BY_OPERATOR : POLICY_BY_USER;
+    if (policy_parse(text.len == 0 ? STR("none") : text, author, &policy, err) < 0)
+        return err_wrap(err, "network");
+    policy_put(policy, out);
+    return 0;
+}
+
+int spec_check(struct engine *engine, const struct engine_caller *caller,
+               const struct sandbox_spec *spec, struct err *err)
+{
+    AUTO_BUF struct buf policy = {0};
+    enum engine_tier tier = spec_tier(engine, spec->tier);
+    const struct provider_table *table = engine_table(engine, tier);
+    if (spec->runtime.len > 0 && !str_eq(spec->runtime, str_of(table->runtime)))
+        return err_set(err, ERR_UNSUPPORTED, "runtime: the tier '%s' has '%s', not '%.*s'",
+                       table->name, table->runtime, (int)MIN(spec->runtime.len, (size_t)32),
+                       spec->runtime.ptr);
+    if (spec->snapshot_count > SNAPSHOT_STACK_MAX)
+        return err_set(err, ERR_INVALID, "snapshots: more than %d", SNAPSHOT_STACK_MAX);
+    return engine_check_name(spec->name, "name", err) < 0 || check_env(&spec->env, err) < 0 ||
+                   spec_check_metadata(&spec->metadata, err) < 0 ||
+                   check_limits(&spec->limits, err) < 0 ||
+                   spec_check_time(spec->timeout_ms, "timeoutMs", err) < 0 ||
+                   spec_check_time(spec->idle_ms, "idleMs", err) < 0 ||
+                   spec_policy(caller, spec->network, &policy, err) < 0
+               ? -1
+               : 0;
+}
+
+enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier)
+{
+    static const enum engine_tier of_config[] = {
+        [CONFIG_TIER_JAIL] = ENGINE_TIER_JAIL,
+        [CONFIG_TIER_ISOLATE] = ENGINE_TIER_ISOLATE,
+        [CONFIG_TIER_MEMORY] = ENGINE_TIER_MEMORY,
+    };
+    return tier != ENGINE_TIER_DEFAULT ? tier : of_config[engine->config->sandbox.provider];
+}
+
+/* --- Lists of pairs --- */
+
+struct engine_pairs pairs_dup(const struct engine_pairs *pairs, struct arena *arena)
+{
+    struct engine_pair *items = arena_array(arena, struct engine_pair, pairs->len + 1);
+    for (size_t i = 0; i < pairs->len; i++)
+        items[i] = (struct engine_pair){arena_dup(arena, pairs->items[i].name),
+                                        arena_dup(arena, pairs->items[i].value)};
+    return (struct engine_pairs){items, pairs->len};
+}
+
+void pairs_put_json(const struct engine_pairs *pairs, struct json_out *out)
+{
+    json_begin_object(out);
+    for (size_t i = 0; i < pairs->len; i++)
+        json_key_str(out, pairs->items[i].name), json_put_str(out, pairs->items[i].value);
+    json_end_object(out);
+}
+
+int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pairs *ret_pairs,
+                    struct err *err)
+{
+    struct engine_pair *items = arena_array(arena, struct engine_pair, json_len(object) + 1);
+    void *iter = NULL;
+    struct str key, text;
+    struct json_t *value;
+    size_t count = 0;
+    while (object != NULL && json_next(object, &iter, &key, &value)) {
+        if (!json_to_str(value, &text))
+            return err_set(err, ERR_INTERNAL, "store: '%.*s' is not a text", STR_ARG(key));
+        items[count++] = (struct engine_pair){arena_dup(arena, key), arena_dup(arena, text)};
+    }
+    *ret_pairs = (struct engine_pairs){items, count};
+    return 0;
+}
+
+/* --- As JSON --- */
+
+#define INT_KEYS(X)                                                                                \
+    X("memoryBytes", limits.memory_bytes)                                                          \
+    X("diskBytes", limits.disk_bytes)                                                              \
+    X("cpuMilli", limits.cpu_milli)                                                                \
+    X("pids", limits.pids)                                                                         \
+    X("execMs", limits.exec_ms)                                                                    \
+    X("timeoutMs", timeout_ms)                                                                     \
+    X("idleMs", idle_ms)
+
+void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
+{
+    json_begin_object(out);
+    json_key(out, "tier"), json_put_cstr(out, engine_tier_name(spec->tier));
+    json_key(out, "runtime"), json_put_str(out, spec->runtime);
+    json_key(out, "name"), json_put_str(out, spec->name);
+    json_key(out, "network"), json_put_str(out, spec->network);
+    json_key(out, "kills"), json_put_bool(out, spec->on_timeout == SANDBOX_KILL_AT_TIMEOUT);
+#define X(key, field) json_key(out, key), json_put_i64(out, spec->field);
+    INT_KEYS(X)
+#undef X
+    json_key(out, "env"), pairs_put_json(&spec->env, out);
+    json_key(out, "metadata"), pairs_put_json(&spec->metadata, out);
+    json_key(out, "snapshots");
+    json_begin_array(out);
+    for (size_t i = 0; i < spec->snapshot_count; i++)
+        json_put_str(out, spec->snapshots[i]);
+    json_end_array(out);
+    json_end_object(out);
+}
+
+static struct str text_of(const struct json_t *object, const char *key, struct arena *arena)
+{
+    struct str text = {0};
+    return json_to_str(json_get(object, key), &text) ? arena_dup(arena, text) : (struct str){0};
+}
+
+static int64_t number_of(const struct json_t *object, const char *key)
+{
+    int64_t number = 0;
+    return json_to_i64(json_get(object, key), &number) ? number : 0;
+}
+
+static void read_snapshots(const struct json_t *list, struct arena *arena,
+                           struct sandbox_spec *spec)
+{
+    struct str *items = arena_array(arena, struct str, json_len(list) + 1);
+    for (size_t i = 0; i < json_len(list); i++)
+        if (json_to_str(json_at(list, i), &items[spec->snapshot_count])) {
+            items[spec->snapshot_count] = arena_dup(arena, items[spec->snapshot_count]);
+            spec->snapshot_count++;
+        }
+    spec->snapshots = items;
+}
+
+int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,
+                   struct err *err)
+{
+    AUTO_JSON struct json_t *object = NULL;
+    struct sandbox_spec spec = {0};
+    bool kills = false;
+    if (json_parse(text, &object, err) < 0)
+        return err_wrap(err, "store: what a sandbox shall be");
+    if (!engine_tier_of_name(text_of(object, "tier", arena), &spec.tier))
+        spec.tier = ENGINE_TIER_DEFAULT;
+    spec.runtime = text_of(object, "runtime", arena);
+    spec.name = text_of(object, "name", arena);
+    spec.network = text_of(object, "network", arena);
+    if (json_to_bool(json_get(object, "kills"), &kills) && kills)
+        spec.on_timeout = SANDBOX_KILL_AT_TIMEOUT;
+#define X(key, field) spec.field = number_of(object, key);
+    INT_KEYS(X)
+#undef X
+    if (pairs_read_json(json_get(object, "env"), arena, &spec.env, err) < 0 ||
+        pairs_read_json(json_get(object, "metadata"), arena, &spec.metadata, err) < 0)
+        return -1;
+    read_snapshots(json_get(object, "snapshots"), arena, &spec);
+    *ret_spec = spec;
+    return 0;
+}

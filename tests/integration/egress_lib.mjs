@@ -1,0 +1,105 @@
+// A small outside world on loopback: a name server, allowed and forbidden hosts, a private service.
+// 127.0.0.2 and 127.0.0.3 count as public through a switch of test builds (SG_TEST_PUBLIC).
+import { execFileSync } from 'node:child_process';
+import dgram from 'node:dgram';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import { join } from 'node:path';
+import { run, tempDir } from './lib.mjs';
+
+function question(packet) {
+  const labels = [];
+  let at = 12;
+  while (packet[at] > 0) {
+    labels.push(packet.subarray(at + 1, at + 1 + packet[at]).toString('latin1'));
+    at += 1 + packet[at];
+  }
+  return { name: labels.join('.').toLowerCase(), type: packet.readUInt16BE(at + 1), end: at + 5 };
+}
+
+// Answers A for the names it has, counts every query.
+async function startDns(t, names) {
+  const socket = dgram.createSocket('udp4');
+  const dns = { queries: [], names };
+  socket.on('message', (packet, from) => {
+    const { name, type, end } = question(packet);
+    dns.queries.push(name);
+    const known = dns.names[name];
+    const addresses = type === 1 && known ? known : [];
+    const head = Buffer.from(packet.subarray(0, end));
+    head.writeUInt16BE(0x8180 | (known ? 0 : 3), 2);
+    head.writeUInt16BE(addresses.length, 6);
+    head.writeUInt16BE(0, 10);
+    const records = addresses.map((each) => Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4,
+      ...each.split('.').map(Number)]));
+    socket.send(Buffer.concat([head, ...records]), from.port, from.address);
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  t.after(() => socket.close());
+  dns.address = `127.0.0.1:${socket.address().port}`;
+  return dns;
+}
+
+async function startServer(t, server, host, port) {
+  server.hits = 0;
+  server.on('connection', () => server.hits++);
+  server.listen(port, host);
+  await once(server, 'listening');
+  t.after(() => { server.closeAllConnections?.(); server.close(); });
+  return server;
+}
+
+// A certificate of our own; null where there is no openssl to make it.
+function makeCert(dir, name) {
+  const key = join(dir, `${name}.key`), cert = join(dir, `${name}.pem`);
+  try {
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+      '-keyout', key, '-out', cert, '-days', '2', '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`],
+    { stdio: 'ignore' });
+  } catch {
+    return null;
+  }
+  return { cert: readFileSync(cert), key: readFileSync(key), file: cert };
+}
+
+const answer = (who) => (request, response) => {
+  response.setHeader('x-who', who);
+  response.end(`${who} ${request.method} ${request.url} host=${request.headers.host}\n`);
+};
+
+// { port, tlsPort, dns, ok, evil, inner, exec(args) }; all plain servers share one port.
+export async function world(t, { handler } = {}) {
+  const dir = tempDir(t);
+  const dns = await startDns(t, {
+    'ok.test': ['127.0.0.2'], 'www.ok.test': ['127.0.0.2'], 'evil.test': ['127.0.0.3'],
+    'inside.test': ['127.0.0.1'], 'mixed.test': ['127.0.0.2', '127.0.0.1'], 'meta.test': ['169.254.169.254'],
+    'denied.ok.test': ['127.0.0.2'],
+  });
+  const ok = await startServer(t, http.createServer(handler ?? answer('ok')), '127.0.0.2', 0);
+  const { port } = ok.address();
+  const evil = await startServer(t, http.createServer(answer('evil')), '127.0.0.3', port);
+  const inner = await startServer(t, http.createServer(answer('inner')), '127.0.0.1', port);
+  const config = join(dir, 'config.toml');
+  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n`);
+  const env = { ...process.env, SG_TEST_PUBLIC: '127.0.0.2/32 127.0.0.3/32' };
+  const exec = (args, options = {}) => run(['exec', '--config', config, ...args], { env, ...options });
+  const stage = { dir, dns, ok, evil, inner, port, config, env, exec };
+  stage.startTls = async (name, host = '127.0.0.2') => {
+    const cert = makeCert(dir, name);
+    if (cert === null) return null;
+    const server = await startServer(t, https.createServer(cert, answer(name)), host, 0);
+    return { server, port: server.address().port, caFile: cert.file };
+  };
+  // Why nothing here can be tested, or null.
+  const control = await exec(['--allow-host', `ok.test:${port}`, '--', 'true']);
+  stage.skip = control.code === 0 ? null : `no jail with a gateway here: ${control.stderr.trim()}`;
+  const reached = await exec(['--allow-host', `ok.test:${port}`, '--', 'curl', '-sS', `http://ok.test:${port}/`]);
+  if (stage.skip === null && /address_not_public|not public/.test(reached.stdout + reached.stderr))
+    stage.skip = 'loopback counts as public in -Dfaults=true builds alone';
+  ok.hits = evil.hits = inner.hits = 0;
+  dns.queries.length = 0;
+  return stage;
+}

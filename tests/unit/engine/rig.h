@@ -1,0 +1,50 @@
+#pragma once
+
+/* An engine in a directory of its own, and waiting for its answers. */
+
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "io/loop.h"
+#include "test.h"
+
+struct rig {
+    char dir[4096];
+    struct loop *loop;
+    struct config *config;
+    struct engine *engine;
+    struct engine_caller caller;
+    /* Of the last answer. */
+    int answers, awaited;
+    bool failed;
+    struct err why;
+    char id[64];
+    struct sandbox_info sandbox; /* numbers are good, texts are not */
+    char texts[8][256];          /* what a call-back kept */
+    size_t count;
+};
+
+/* `toml` is the configuration; NULL: the tier memory. */
+void rig_open(struct rig *rig, const char *toml);
+void rig_close(struct rig *rig);  /* in good order */
+void rig_free(struct rig *rig);   /* at once */
+void rig_reopen(struct rig *rig); /* after one of the two */
+void rig_done(struct rig *rig);
+
+/* Runs the loop until the answer to the last call came: 0 or -1 with rig->why. */
+int rig_wait(struct rig *rig);
+/* Runs the loop for a while, for what comes by itself. */
+void rig_run_ms(struct rig *rig, int64_t ms);
+
+/* Call-backs for rig_wait; ctx is the rig. */
+void rig_on_plain(void *ctx, const struct err *why);
+void rig_on_sandbox(void *ctx, const struct sandbox_info *sandbox, const struct err *why);
+void rig_on_file(void *ctx, const struct file_answer *answer, const struct err *why);
+
+/* The same with the waiting; 0 or -1. */
+int rig_create(struct rig *rig, const struct sandbox_spec *spec);
+int rig_write(struct rig *rig, const char *sandbox, const char *path, const char *text);
+/* The content into texts[0]. */
+int rig_read(struct rig *rig, const char *sandbox, const char *path);
+enum sandbox_state rig_state(struct rig *rig, const char *sandbox);
+#define RIG_CALL(rig, verb, ...)                                                                   \
+    ((rig)->awaited++, verb((rig)->engine, &(rig)->caller, __VA_ARGS__, (rig)), rig_wait(rig))
