@@ -24,7 +24,7 @@ ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err)
                                 .flags = number_at(bytes.ptr + 6, 2),
                                 .id = number_at(bytes.ptr + 8, 4),
                                 .fields = str_n(bytes.ptr + FRAME_HEAD, size)};
-    return (ssize_t)(FRAME_HEAD + size);
+    return FRAME_HEAD + (ssize_t)size;
 }
 
 bool frame_number(struct frame *frame, uint32_t *ret_number)

@@ -6,6 +6,7 @@ process may be forked, so nothing that `prepare` leaves behind may be anybody's 
 """
 import ast
 import builtins
+import io
 import os
 import signal
 import sys
@@ -140,8 +141,8 @@ def open_streams():
     """Unbuffered below, by lines above: what is printed is on its way at once."""
     for fd, name in ((1, "stdout"), (2, "stderr")):
         raw = open(fd, "wb", buffering=0, closefd=False)
-        stream = __import__("io").TextIOWrapper(__import__("io").BufferedWriter(raw, 1 << 16), "utf-8",
-                                                errors="backslashreplace", line_buffering=True)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace",
+                                  line_buffering=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
