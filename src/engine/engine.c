@@ -11,6 +11,7 @@ enum { POOL_THREADS = 4, POOL_QUEUE = 4096, STOP_TICK_MS = 5, FREE_WAIT_MS = 500
 
 /* A new tier is a row here. */
 static const struct provider_table *const tables[ENGINE_TIER_COUNT] = {
+    [ENGINE_TIER_JAIL] = &provider_jail,
     [ENGINE_TIER_ISOLATE] = &provider_isolate,
     [ENGINE_TIER_MEMORY] = &provider_memory,
 };
@@ -152,6 +153,14 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
     *ret_engine = engine;
     engine = NULL;
     return 0;
+}
+
+int engine_maker_pid(const struct engine *engine, enum engine_tier tier)
+{
+    const struct provider_table *table = engine->tables[tier];
+    return table == NULL || table->maker_pid == NULL || engine->providers[tier] == NULL
+               ? 0
+               : table->maker_pid(engine->providers[tier]);
 }
 
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why)
