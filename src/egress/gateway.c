@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,6 +82,8 @@ struct gateway *gateway_free(struct gateway *gateway)
     if (gateway == NULL)
         return NULL;
     assert(gateway->sessions == NULL);
+    if (gateway->fd >= 0)
+        (void)shutdown(gateway->fd, SHUT_RDWR); /* a forked child may hold a copy */
     fd_close(&gateway->fd);
     fd_close(&gateway->epoll_fd);
     if (gateway->pid > 0)
