@@ -111,6 +111,15 @@ static void forget_worker(struct gateway_session *session)
     fd_close(&session->worker_fd); /* leaves the epoll set with it */
 }
 
+/* For what the next worker begins with anyway: one that cannot be told has ended, or is made to end
+ * by losing its owner, so that none goes on with what holds no more. */
+static void tell_or_end(struct gateway_session *session, const struct post *post)
+{
+    struct err err;
+    if (session->worker_fd >= 0 && post_send(session->worker_fd, post, &err) < 0)
+        forget_worker(session);
+}
+
 static int tell(struct gateway_session *session, enum gateway_message type, struct str bytes,
                 struct err *err)
 {
@@ -356,20 +365,20 @@ int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd
     if (post_send(session->gateway->fd, &post, err) < 0)
         return -1;
     post.type = GATEWAY_SOCKET;
-    return session->worker_fd < 0 ? 0 : post_send(session->worker_fd, &post, err);
+    tell_or_end(session, &post);
+    return 0;
 }
 
-int gateway_set_policy(struct gateway_session *session, struct policy *policy, struct err *err)
+void gateway_set_policy(struct gateway_session *session, struct policy *policy)
 {
     AUTO_BUF struct buf text = {0};
     struct policy *old = session->policy;
     session->policy = policy == NULL ? NULL : policy_ref(policy);
     (void)policy_free(old);
-    if (session->worker_fd < 0)
-        return 0;
     if (policy == NULL)
         buf_put_cstr(&text, "none");
     else
         policy_put(policy, &text);
-    return tell(session, GATEWAY_POLICY, buf_str(&text), err);
+    struct post post = {.type = GATEWAY_POLICY, .bytes = buf_str(&text)};
+    tell_or_end(session, &post);
 }

@@ -74,8 +74,7 @@ static inline void gateway_closep(struct gateway_session **p)
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd,
                 struct err *err) MUST_USE;
 /* Holds as soon as the worker has read it; the next worker begins with it. */
-int gateway_set_policy(struct gateway_session *session, struct policy *policy,
-                       struct err *err) MUST_USE;
+void gateway_set_policy(struct gateway_session *session, struct policy *policy);
 
 /* The maker: all of the process. Its socket to the owner is GATEWAY_FD. */
 int gateway_main(void);
