@@ -79,6 +79,33 @@ void bench_interleaved(struct bench *bench, const struct bench_case *cases, size
                       cases[c].note);
 }
 
+static void take_block(const struct bench_case *bench_case, size_t block, double *times)
+{
+    for (size_t i = 0; i < block; i++) {
+        double us = sample_us(bench_case);
+        if (times != NULL)
+            times[i] = us;
+    }
+}
+
+void bench_blocks(struct bench *bench, const struct bench_case *cases, size_t count, size_t samples,
+                  size_t block, void (*settle)(void))
+{
+    size_t rounds = (samples + block - 1) / block;
+    size_t taken = rounds * block;
+    AUTO_MEM double *times = mem_alloc(count * taken * sizeof *times);
+    for (size_t round = 0; round <= rounds; round++)
+        for (size_t c = 0; c < count; c++) {
+            settle();
+            /* The first round warms up. */
+            take_block(&cases[c], block,
+                       round == 0 ? NULL : times + c * taken + (round - 1) * block);
+        }
+    for (size_t c = 0; c < count; c++)
+        bench_samples(bench, cases[c].name, "us", times + c * taken, taken, cases[c].peer,
+                      cases[c].note);
+}
+
 /* This row's p50 over its peer's; 0 when it has none. */
 static double ratio_of(struct bench *bench, const struct row *row)
 {

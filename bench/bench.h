@@ -24,6 +24,11 @@ struct bench *bench_begin(const char *suite);
 /* Samples each case `samples` times, in turn, after a tenth of that as warm-up. Unit: us. */
 void bench_interleaved(struct bench *bench, const struct bench_case *cases, size_t count,
                        size_t samples);
+/* The same in blocks: `block` samples of a case, one right after the other as a loaded machine
+ * would run them, then as many of the next; `settle` before each block, so that what one leaves
+ * behind does not fall on the other. */
+void bench_blocks(struct bench *bench, const struct bench_case *cases, size_t count, size_t samples,
+                  size_t block, void (*settle)(void));
 /* A row from samples that were taken elsewhere; sorts them. p50 and p99 are taken from them. */
 void bench_samples(struct bench *bench, const char *name, const char *unit, double *samples,
                    size_t count, const char *peer, const char *note);

@@ -170,8 +170,11 @@ struct door *door_free(struct door *door)
 {
     if (door == NULL)
         return NULL;
-    while (door->newest != NULL)
-        newcomer_free(door->newest);
+    struct newcomer *older;
+    for (struct newcomer *newcomer = door->newest; newcomer != NULL; newcomer = older) {
+        older = newcomer->older;
+        newcomer_free(newcomer);
+    }
     door->watch = watch_free(door->watch);
     door->rest = timer_free(door->rest);
     fd_close(&door->fd);

@@ -107,8 +107,11 @@ struct tls *tls_free(struct tls *tls)
 {
     if (tls == NULL)
         return NULL;
-    while (tls->conns != NULL)
-        conn_free(tls->conns);
+    struct tls_conn *next;
+    for (struct tls_conn *conn = tls->conns; conn != NULL; conn = next) {
+        next = conn->next;
+        conn_free(conn);
+    }
     SSL_CTX_free(tls->ctx);
     free(tls);
     return NULL;

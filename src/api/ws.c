@@ -129,6 +129,8 @@ static bool flush(struct ws *ws)
     return good;
 }
 
+/* What has to be said, and what follows from it. A socket that is of no use any more is only
+ * marked: whoever is inside wslay or holds the socket must come out first. */
 static void settle(struct ws *ws)
 {
     if (ws->is_finished)
@@ -137,10 +139,9 @@ static void settle(struct ws *ws)
     bool good = flush(ws);
     ws->is_flushing = false;
     bool said_all = ws->stream != NULL && wslay_event_get_close_sent(ws->wslay) != 0;
-    if (said_all)
-        ws->is_closing = true;
+    ws->is_closing = ws->is_closing || said_all;
     if (!good)
-        die(ws);
+        ws->is_dead = true;
     else if (said_all && (wslay_event_get_close_received(ws->wslay) != 0 ||
                           wslay_event_get_read_enabled(ws->wslay) == 0))
         finish(ws);
@@ -250,10 +251,13 @@ static void on_open(void *ctx, struct request *request, int fd, struct str extra
     timer_set(ws->ping, WS_PING_MS, WS_PING_MS);
     AUTO_BUF struct buf first = {0};
     buf_put(&first, extra);
-    if (first.len > 0)
+    if (first.len > 0) {
         on_data(ws, &first);
-    else
-        settle(ws);
+        return;
+    }
+    settle(ws);
+    if (ws->is_dead)
+        ws_end(ws);
 }
 
 static bool has_word(const struct request *request, const char *header, const char *word)
@@ -326,13 +330,10 @@ void ws_send(struct ws *ws, bool is_text, struct str bytes)
     };
     if (ws->is_closing || ws->is_dead)
         return;
-    bool was_busy = ws->is_busy;
-    ws->is_busy = true;
     (void)wslay_event_queue_msg(ws->wslay, &message);
     settle(ws);
-    ws->is_busy = was_busy;
     /* An end is left to the next turn: the caller still holds the socket. */
-    if (ws->is_dead && !was_busy)
+    if (ws->is_dead)
         timer_set(ws->goodbye, 0, 0);
 }
 
@@ -366,10 +367,7 @@ void ws_close(struct ws *ws, int code, const char *why)
     ws->is_closing = true;
     if (ws->is_flushing)
         return;
-    bool was_busy = ws->is_busy;
-    ws->is_busy = true;
     settle(ws);
-    ws->is_busy = was_busy;
-    if (ws->is_dead && !was_busy)
+    if (ws->is_dead)
         timer_set(ws->goodbye, 0, 0);
 }

@@ -18,3 +18,40 @@ void base64_put(struct str bytes, struct buf *out)
         buf_put(out, str_n(text, sizeof text));
     }
 }
+
+static int digit_of(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : (c == '/' ? 63 : -1);
+}
+
+bool base64_read(struct str text, struct buf *out)
+{
+    size_t before = out->len;
+    for (size_t i = 0; i < text.len; i += 4) {
+        size_t pad = 0;
+        uint32_t group = 0;
+        for (size_t k = 0; k < 4 && text.len % 4 == 0; k++) {
+            char c = text.ptr[i + k];
+            bool is_pad = c == '=' && i + 4 == text.len && k >= 2;
+            int digit = is_pad ? 0 : digit_of(c);
+            pad = is_pad ? pad + 1 : (pad > 0 ? 3 : 0);
+            group = group << 6 | (uint32_t)digit;
+            if (digit < 0)
+                pad = 3;
+        }
+        if (text.len % 4 != 0 || pad > 2) {
+            while (out->len > before)
+                out->ptr[--out->len] = '\0';
+            return false;
+        }
+        char bytes[3] = {(char)(group >> 16), (char)(group >> 8), (char)group};
+        buf_put(out, str_n(bytes, 3 - pad));
+    }
+    return true;
+}

@@ -141,9 +141,15 @@ static void refuse_writes(struct command *command)
     command->writes.len = 0;
 }
 
-static void on_end(void *ctx, const struct exec_end *end, UNUSED const struct err *why)
+static void on_end(void *ctx, const struct exec_end *told, UNUSED const struct err *why)
 {
     struct command *command = ctx;
+    struct exec_end copy = {0}; /* what is told goes with the handle */
+    const struct exec_end *end = NULL;
+    if (told != NULL) {
+        copy = *told;
+        end = &copy;
+    }
     struct engine *engine = command->engine;
     struct command_info *info = &command->info;
     struct sandbox *sandbox = map_get(&engine->sandboxes, info->sandbox);

@@ -11,6 +11,7 @@ enum { POOL_THREADS = 4, POOL_QUEUE = 4096, STOP_TICK_MS = 5, FREE_WAIT_MS = 500
 
 /* A new tier is a row here. */
 static const struct provider_table *const tables[ENGINE_TIER_COUNT] = {
+    [ENGINE_TIER_JAIL] = &provider_jail,
     [ENGINE_TIER_ISOLATE] = &provider_isolate,
     [ENGINE_TIER_MEMORY] = &provider_memory,
 };

@@ -152,4 +152,4 @@ struct provider_table {
                     void *ctx);
 };
 
-extern const struct provider_table provider_isolate, provider_memory;
+extern const struct provider_table provider_isolate, provider_jail, provider_memory;

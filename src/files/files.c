@@ -154,6 +154,7 @@ int files_read(struct files *files, struct str path, const struct files_range *r
         .truncated = more,
         .is_binary = probe > 0 && memchr(out->ptr + before, '\0', probe) != NULL,
     };
+    files_stat_from(&st, &ret_content->stat);
     return 0;
 }
 
@@ -192,6 +193,7 @@ int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_
     if (fd < 0)
         return -1;
     struct files_content content = {.size = (uint64_t)st.st_size};
+    files_stat_from(&st, &content.stat);
     if (copy_range(fd, offset, limit == 0 ? most : MIN(limit, most), sink, &content, err) < 0)
         return err_wrap(err, "read '%.*s'", STR_ARG(path));
     *ret_content = content;

@@ -68,9 +68,10 @@ struct files_range {
     size_t limit; /* 0 means FILES_READ_MAX */
 };
 struct files_content {
-    uint64_t size;  /* of the file when it was opened */
-    bool truncated; /* the file goes on behind what was read */
-    bool is_binary; /* a NUL among the first 8 KiB of what was read */
+    uint64_t size;          /* of the file when it was opened */
+    bool truncated;         /* the file goes on behind what was read */
+    bool is_binary;         /* a NUL among the first 8 KiB of what was read */
+    struct files_stat stat; /* of the file when it was opened */
 };
 
 /* Appends the bytes of the range to `out`; NULL for the file's beginning. Bytes, not text. */
@@ -100,6 +101,10 @@ struct files_write_options {
     bool must_be_new;  /* CONFLICT when there is something already */
     bool no_sync;      /* not proof against a power cut, only against readers and crashes */
     uint64_t limit;    /* TOO_LARGE past it; 0 means FILES_WRITE_MAX */
+    /* NO_MATCH unless what is there has this size and time of change (which the kernel counts in
+     * milliseconds); looked at before the first byte and again before the rename. NULL: whatever is
+     * there. */
+    const struct files_stat *if_same;
 };
 
 /* Writes beside the target, syncs and renames: readers see the old file or the new one. A link at

@@ -26,7 +26,8 @@ struct hit {
     char *path;
     uint64_t line;
     struct str text;
-    bool is_cut;
+    bool is_cut, is_context;
+    uint64_t column;
 };
 
 /* What the threads share. */
@@ -37,6 +38,7 @@ struct grep {
     struct files_walk walk;
     pthread_mutex_t lock;
     VEC(struct hit) hits;
+    size_t matches; /* hits that are no context */
     size_t text_bytes;
     atomic_bool is_full, timed_out;
     atomic_uint_fast64_t searched, binary, unread, hard_lines;
@@ -73,20 +75,30 @@ static bool is_late(struct searcher *searcher)
     return atomic_load(&searcher->grep->is_full);
 }
 
-static void add_hit(struct searcher *searcher, struct str path, uint64_t line, struct str text)
+/* A column of 0 and `is_context` for a line around a match. False when there is enough. */
+static bool add_hit(struct searcher *searcher, struct str path, uint64_t line, struct str text,
+                    uint64_t column, bool is_context)
 {
     struct grep *grep = searcher->grep;
     (void)pthread_mutex_lock(&grep->lock);
-    if (grep->hits.len >= grep->options.limit || grep->text_bytes > TEXT_MAX) {
+    bool is_full =
+        (!is_context && grep->matches >= grep->options.limit) || grep->text_bytes > TEXT_MAX;
+    if (is_full) {
         atomic_store(&grep->is_full, true);
     } else {
+        grep->matches += !is_context;
         struct str kept = str_slice(text, 0, grep->options.line_max);
         grep->text_bytes += kept.len + path.len;
-        *vec_push(&grep->hits) = (struct hit){
-            mem_dup(path.ptr, path.len + 1), line,
-            str_n(mem_dup(kept.len == 0 ? "" : kept.ptr, kept.len), kept.len), kept.len < text.len};
+        *vec_push(&grep->hits) =
+            (struct hit){.path = mem_dup(path.ptr, path.len + 1),
+                         .line = line,
+                         .text = str_n(mem_dup(kept.len == 0 ? "" : kept.ptr, kept.len), kept.len),
+                         .is_cut = kept.len < text.len,
+                         .is_context = is_context,
+                         .column = column};
     }
     (void)pthread_mutex_unlock(&grep->lock);
+    return !is_full;
 }
 
 static uint64_t count_lines(const char *from, const char *to)
@@ -108,6 +120,46 @@ static bool line_matches(struct searcher *searcher, struct str line)
     if (result < 0 || line.len > REGEX_LINE_MAX / 16)
         searcher->ticks |= CLOCK_EVERY - 1;
     return result == 1;
+}
+
+static struct str without_return(struct str line)
+{
+    bool has_one = line.len > 0 && line.ptr[line.len - 1] == '\r';
+    return str_slice(line, 0, line.len - has_one);
+}
+
+/* Lines around the one that matches, as far as `text` goes. Some are told twice, or match
+ * themselves: hand_over keeps one of each. */
+static void add_context(struct searcher *searcher, struct str path, struct str text,
+                        struct str line, uint64_t number)
+{
+    const char *from = line.ptr, *at = line.ptr + line.len + 1, *end = text.ptr + text.len;
+    unsigned context = searcher->grep->options.context;
+    for (unsigned i = 1; i <= context && from > text.ptr; i++) {
+        const char *stop = from - 1;
+        const char *before =
+            stop == text.ptr ? NULL : memrchr(text.ptr, '\n', (size_t)(stop - text.ptr));
+        from = before == NULL ? text.ptr : before + 1;
+        (void)add_hit(searcher, path, number - i,
+                      without_return(str_n(from, (size_t)(stop - from))), 0, true);
+    }
+    for (unsigned i = 1; i <= context && at < end; i++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline == NULL ? end : newline;
+        (void)add_hit(searcher, path, number + i, without_return(str_n(at, (size_t)(stop - at))), 0,
+                      true);
+        at = stop + 1;
+    }
+}
+
+static uint64_t column_of(const struct searcher *searcher, struct str line)
+{
+    size_t at = regex_match_at(searcher->regex);
+    if (regex_is_literal(searcher->regex)) {
+        const char *found = memmem(line.ptr, line.len, searcher->needle.ptr, searcher->needle.len);
+        at = found == NULL ? SIZE_MAX : (size_t)(found - line.ptr);
+    }
+    return at == SIZE_MAX ? 0 : at + 1;
 }
 
 /* The line that can match next, from `at` on; false at the end. */
@@ -142,9 +194,9 @@ static void search_lines(struct searcher *searcher, struct str path, struct str 
             continue;
         line_number += count_lines(counted, line.ptr);
         counted = line.ptr;
-        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
-            line.len--;
-        add_hit(searcher, path, line_number, line);
+        if (add_hit(searcher, path, line_number, without_return(line), column_of(searcher, line),
+                    false))
+            add_context(searcher, path, text, line, line_number);
     }
 }
 
@@ -341,19 +393,32 @@ static int compare(const void *a, const void *b)
 {
     const struct hit *x = a, *y = b;
     int order = strcmp(x->path, y->path);
-    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+    if (order == 0)
+        order = (x->line > y->line) - (x->line < y->line);
+    return order != 0 ? order : x->is_context - y->is_context; /* a match before its shadow */
+}
+
+static bool is_same_line(const struct hit *a, const struct hit *b)
+{
+    return a->line == b->line && strcmp(a->path, b->path) == 0;
 }
 
 static void hand_over(struct grep *grep, struct arena *arena, struct files_grep *ret_grep)
 {
-    size_t count = grep->hits.len;
-    struct files_match *matches = arena_array(arena, struct files_match, count);
-    if (count > 0)
-        qsort(grep->hits.ptr, count, sizeof *grep->hits.ptr, compare);
-    for (size_t i = 0; i < count; i++) {
+    size_t count = 0;
+    struct files_match *matches = arena_array(arena, struct files_match, grep->hits.len);
+    if (grep->hits.len > 0)
+        qsort(grep->hits.ptr, grep->hits.len, sizeof *grep->hits.ptr, compare);
+    for (size_t i = 0; i < grep->hits.len; i++) {
         const struct hit *hit = &grep->hits.ptr[i];
-        matches[i] = (struct files_match){arena_dup(arena, str_of(hit->path)), hit->line,
-                                          arena_dup(arena, hit->text), hit->is_cut};
+        if (i > 0 && is_same_line(hit, hit - 1))
+            continue;
+        matches[count++] = (struct files_match){.path = arena_dup(arena, str_of(hit->path)),
+                                                .line = hit->line,
+                                                .text = arena_dup(arena, hit->text),
+                                                .is_cut = hit->is_cut,
+                                                .is_context = hit->is_context,
+                                                .column = hit->column};
     }
     *ret_grep = (struct files_grep){
         .matches = matches,
@@ -376,6 +441,7 @@ static void set_options(struct grep *grep, const struct files_grep_options *opti
         own->limit == 0 ? (size_t)FILES_GREP_DEFAULT : MIN(own->limit, (size_t)FILES_GREP_MAX);
     own->line_max = own->line_max == 0 ? (size_t)FILES_GREP_LINE_MAX
                                        : MIN(own->line_max, (size_t)FILES_GREP_LINE_MAX);
+    own->context = MIN(own->context, (unsigned)FILES_GREP_CONTEXT_MAX);
     own->cpu_ms = own->cpu_ms <= 0 ? FILES_GREP_CPU_MS : own->cpu_ms;
 }
 

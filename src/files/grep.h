@@ -12,6 +12,7 @@ enum {
     FILES_GREP_MAX = 1000,
     FILES_GREP_LINE_MAX = 65536,
     FILES_GREP_CPU_MS = 2000,
+    FILES_GREP_CONTEXT_MAX = 10,
 };
 
 struct files_grep_options {
@@ -20,6 +21,9 @@ struct files_grep_options {
     size_t line_max; /* longer lines are cut; 0 means FILES_GREP_LINE_MAX, which is also the most */
     int64_t cpu_ms;  /* 0 means FILES_GREP_CPU_MS; what is found by then is given */
     unsigned threads; /* 0 means 1 */
+    /* Lines before and after each match that come with it, at most FILES_GREP_CONTEXT_MAX. In files
+     * of more than 256 KiB some may be missing. */
+    unsigned context;
     bool literal, ignore_case, skip_hidden;
 };
 
@@ -28,9 +32,11 @@ struct files_match {
     uint64_t line;   /* from 1 */
     struct str text; /* without its newline */
     bool is_cut;
+    bool is_context; /* a line around a match */
+    uint64_t column; /* of the match, in bytes from 1; 0 when not known */
 };
 struct files_grep {
-    struct files_match *matches; /* by path, then line */
+    struct files_match *matches; /* by path, then line; the limit counts those not of context */
     size_t count;
     bool truncated;      /* there may be more: the limit was reached, or the time */
     bool timed_out;      /* it was the time */

@@ -35,6 +35,7 @@ struct regex {
     char *needle;
     size_t needle_len;
     struct buf clean; /* a line made valid UTF-8 */
+    size_t at;        /* of the last match */
     int workspace[DFA_WORKSPACE];
 };
 
@@ -204,6 +205,7 @@ static int match_dfa(struct regex *regex, struct str line)
 int regex_match(struct regex *regex, struct str line)
 {
     line = str_slice(line, 0, REGEX_LINE_MAX);
+    regex->at = SIZE_MAX;
     if (line.ptr == NULL)
         line.ptr = "";
     if (regex->repeats && line.len > JIT_LINE_MAX)
@@ -213,5 +215,13 @@ int regex_match(struct regex *regex, struct str line)
         pcre2_match(regex->code, (PCRE2_SPTR)line.ptr, line.len, 0, 0, regex->match, regex->limits);
     if (result == PCRE2_ERROR_NOMATCH)
         return 0;
-    return result >= 0 ? 1 : match_dfa(regex, line);
+    if (result < 0)
+        return match_dfa(regex, line);
+    regex->at = pcre2_get_ovector_pointer(regex->match)[0];
+    return 1;
+}
+
+size_t regex_match_at(const struct regex *regex)
+{
+    return regex->at;
 }

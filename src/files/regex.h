@@ -29,3 +29,5 @@ bool regex_is_literal(const struct regex *regex);
 /* 1 for a match, 0 for none, -1 when the line would cost too much. At most about half a second,
  * and microseconds for honest patterns. Not for two threads at once on the same regex. */
 int regex_match(struct regex *regex, struct str line);
+/* Where the last match began; SIZE_MAX when that is not known. */
+size_t regex_match_at(const struct regex *regex);

@@ -35,6 +35,21 @@ int files_write(struct files *files, struct str path, struct str bytes,
     return files_write_from(files, path, &source, options, ret_created, err);
 }
 
+static int check_same(const struct files_write_options *options, const struct stat *st,
+                      struct str path, struct err *err)
+{
+    struct files_stat now = {0};
+    if (options->if_same == NULL)
+        return 0;
+    if (st != NULL)
+        files_stat_from(st, &now);
+    if (st != NULL && now.size == options->if_same->size &&
+        now.mtime_ns == options->if_same->mtime_ns)
+        return 0;
+    return err_set(err, ERR_NO_MATCH, "'%.*s' is %s; read it again", STR_ARG(path),
+                   st == NULL ? "not there" : "another one by now");
+}
+
 /* What is at the target decides the mode, and whether there may be a write at all. */
 static int look_at_target(struct files *files, const struct files_place *place, struct str path,
                           const struct files_write_options *options, mode_t *ret_mode,
@@ -44,6 +59,8 @@ static int look_at_target(struct files *files, const struct files_place *place, 
     if (SYS(fstatat(place->dir_fd, place->name, &st, AT_SYMLINK_NOFOLLOW)) < 0) {
         if (errno != ENOENT)
             return err_sys(err, errno, "stat '%.*s'", STR_ARG(path));
+        if (check_same(options, NULL, path, err) < 0)
+            return -1;
         *ret_mode = options->mode == 0 ? 0644 : options->mode & 0777;
         *ret_is_new = true;
         return 0;
@@ -51,6 +68,8 @@ static int look_at_target(struct files *files, const struct files_place *place, 
     *ret_is_new = false;
     if (options->must_be_new)
         return err_set(err, ERR_CONFLICT, "'%.*s' is there already", STR_ARG(path));
+    if (check_same(options, &st, path, err) < 0)
+        return -1;
     *ret_mode = S_ISLNK(st.st_mode) ? 0644 : st.st_mode & 0777;
     return S_ISLNK(st.st_mode) ? 0 : files_check_regular(files, &st, path, err);
 }
@@ -116,7 +135,10 @@ int files_write_from(struct files *files, struct str path, const struct files_so
         SYS(openat(place.dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd < 0)
         return err_sys(err, errno, "write '%.*s'", STR_ARG(path));
+    bool is_still_new = is_new;
     if (fill_temp(source, fd, options, mode, err) < 0 ||
+        (options->if_same != NULL &&
+         look_at_target(files, &place, path, options, &mode, &is_still_new, err) < 0) ||
         put_in_place(place.dir_fd, temp, place.name, options->must_be_new, err) < 0) {
         (void)unlinkat(place.dir_fd, temp, 0);
         return err_wrap(err, "write '%.*s'", STR_ARG(path));

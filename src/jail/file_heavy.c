@@ -24,6 +24,7 @@ int file_do_grep(struct files *files, const struct jail_file *q, UNUSED int data
         .glob = q->glob,
         .limit = (size_t)MIN(q->limit, (uint64_t)FILES_GREP_MAX),
         .line_max = (size_t)MIN(q->line_max, (uint64_t)FILES_GREP_LINE_MAX),
+        .context = q->context,
         .cpu_ms = (int64_t)MIN(q->cpu_ms, (uint64_t)FILES_GREP_CPU_MS),
         .literal = q->literal,
         .ignore_case = q->ignore_case,

@@ -7,10 +7,28 @@
 enum { SHORT_LIST = 200 };
 
 static int do_stat(struct files *files, const struct jail_file *q, UNUSED int data_fd,
-                   UNUSED struct file_reply *reply, struct jail_file_answer *answer,
-                   struct err *err)
+                   struct file_reply *reply, struct jail_file_answer *answer, struct err *err)
 {
-    return files_stat(files, q->path, q->follow, &answer->stat, err);
+    AUTO_ARENA struct arena arena = {0};
+    struct str target;
+    if (files_stat(files, q->path, q->follow, &answer->stat, err) < 0)
+        return -1;
+    if (answer->stat.type != FILES_SYMLINK)
+        return 0;
+    if (files_readlink(files, q->path, &arena, &target, err) < 0 ||
+        buf_append(&reply->bytes, target, err) < 0)
+        return -1;
+    answer->bytes = buf_str(&reply->bytes);
+    return 0;
+}
+
+/* How things stand now; they may have changed again, which is no failure of what was asked. */
+static int look_again(struct files *files, struct str path, bool follow,
+                      struct jail_file_answer *answer)
+{
+    struct err ignored;
+    (void)!files_stat(files, path, follow, &answer->stat, &ignored);
+    return 0;
 }
 
 static int do_exists(struct files *files, const struct jail_file *q, UNUSED int data_fd,
@@ -30,62 +48,78 @@ static int do_read(struct files *files, const struct jail_file *q, UNUSED int da
     if (files_read(files, q->path, &range, &reply->bytes, &content, err) < 0)
         return -1;
     answer->bytes = buf_str(&reply->bytes);
+    answer->stat = content.stat;
     answer->size = content.size;
     answer->truncated = content.truncated;
     answer->is_binary = content.is_binary;
     return 0;
 }
 
-static struct files_write_options write_options(const struct jail_file *q)
+static struct files_write_options write_options(const struct jail_file *q, struct files_stat *same)
 {
+    *same = (struct files_stat){.size = q->same_size, .mtime_ns = q->same_mtime_ns};
     return (struct files_write_options){.mode = q->mode,
                                         .make_parents = q->parents,
                                         .must_be_new = q->must_be_new,
                                         .no_sync = !q->sync,
-                                        .limit = q->limit};
+                                        .limit = q->limit,
+                                        .if_same = q->if_same ? same : NULL};
 }
 
 static int do_write(struct files *files, const struct jail_file *q, UNUSED int data_fd,
                     UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                     struct err *err)
 {
-    struct files_write_options options = write_options(q);
-    return files_write(files, q->path, q->bytes, &options, &answer->created, err);
+    struct files_stat same;
+    struct files_write_options options = write_options(q, &same);
+    if (files_write(files, q->path, q->bytes, &options, &answer->created, err) < 0)
+        return -1;
+    return look_again(files, q->path, false, answer);
 }
 
 static int do_append(struct files *files, const struct jail_file *q, UNUSED int data_fd,
                      UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                      struct err *err)
 {
-    return files_append(files, q->path, q->bytes, &answer->size, err);
+    if (files_append(files, q->path, q->bytes, &answer->size, err) < 0)
+        return -1;
+    return look_again(files, q->path, true, answer);
 }
 
 static int do_mkdir(struct files *files, const struct jail_file *q, UNUSED int data_fd,
-                    UNUSED struct file_reply *reply, UNUSED struct jail_file_answer *answer,
+                    UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                     struct err *err)
 {
-    return files_mkdir(files, q->path, q->mode == 0 ? 0755 : q->mode, q->parents, err);
+    if (files_mkdir(files, q->path, q->mode == 0 ? 0755 : q->mode, q->parents, err) < 0)
+        return -1;
+    return look_again(files, q->path, true, answer);
 }
 
 static int do_rename(struct files *files, const struct jail_file *q, UNUSED int data_fd,
-                     UNUSED struct file_reply *reply, UNUSED struct jail_file_answer *answer,
+                     UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                      struct err *err)
 {
-    return files_rename(files, q->path, q->to, q->replace, err);
+    if (files_rename(files, q->path, q->to, q->replace, err) < 0)
+        return -1;
+    return look_again(files, q->to, false, answer);
 }
 
 static int do_chmod(struct files *files, const struct jail_file *q, UNUSED int data_fd,
-                    UNUSED struct file_reply *reply, UNUSED struct jail_file_answer *answer,
+                    UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                     struct err *err)
 {
-    return files_chmod(files, q->path, q->mode, err);
+    if (files_chmod(files, q->path, q->mode, err) < 0)
+        return -1;
+    return look_again(files, q->path, true, answer);
 }
 
 static int do_symlink(struct files *files, const struct jail_file *q, UNUSED int data_fd,
-                      UNUSED struct file_reply *reply, UNUSED struct jail_file_answer *answer,
+                      UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                       struct err *err)
 {
-    return files_symlink(files, q->path, q->to, err);
+    if (files_symlink(files, q->path, q->to, err) < 0)
+        return -1;
+    return look_again(files, q->path, false, answer);
 }
 
 static int do_readlink(struct files *files, const struct jail_file *q, UNUSED int data_fd,
@@ -156,7 +190,9 @@ static int do_edit(struct files *files, const struct jail_file *q, UNUSED int da
                    UNUSED struct file_reply *reply, struct jail_file_answer *answer,
                    struct err *err)
 {
-    return files_edit(files, q->path, q->bytes, q->with, q->all, &answer->count, err);
+    if (files_edit(files, q->path, q->bytes, q->with, q->all, &answer->count, err) < 0)
+        return -1;
+    return look_again(files, q->path, false, answer);
 }
 
 /* Ends when the directory is gone; else whoever asked cancels, or stops to read. */
@@ -195,6 +231,7 @@ static int do_read_to(struct files *files, const struct jail_file *q, int data_f
     struct files_content content;
     if (files_read_to(files, q->path, q->offset, q->limit, &sink, &content, err) < 0)
         return -1;
+    answer->stat = content.stat;
     answer->size = content.size;
     answer->truncated = content.truncated;
     answer->is_binary = content.is_binary;
@@ -226,12 +263,13 @@ static int do_write_from(struct files *files, const struct jail_file *q, int dat
 {
     struct expecting from = {.stream.fd = data_fd, .question = q};
     struct files_source source = {read_expected, &from};
-    struct files_write_options options = write_options(q);
+    struct files_stat same;
+    struct files_write_options options = write_options(q, &same);
     file_stop_gently();
     if (files_write_from(files, q->path, &source, &options, &answer->created, err) < 0)
         return -1;
     answer->moved = from.stream.moved;
-    return 0;
+    return look_again(files, q->path, false, answer);
 }
 
 /* The heavy ones are in the helper alone. */

@@ -19,7 +19,8 @@ enum {
     X(literal)                                                                                     \
     X(ignore_case)                                                                                 \
     X(gzip)                                                                                        \
-    X(is_expected)
+    X(is_expected)                                                                                 \
+    X(if_same)
 #define ANSWER_FLAGS(X)                                                                            \
     X(exists)                                                                                      \
     X(created)                                                                                     \
@@ -50,6 +51,9 @@ void file_put_question(struct buf *out, const struct jail_file *question)
     wire_put_u32(out, question->mode);
     wire_put_u32(out, question->place);
     wire_put_u32(out, question->tar.depth);
+    wire_put_u32(out, question->context);
+    put_u64(out, question->same_size);
+    wire_put_i64(out, question->same_mtime_ns);
     put_u64(out, question->offset);
     put_u64(out, question->limit);
     put_u64(out, question->expected);
@@ -78,6 +82,9 @@ bool file_get_question(struct wire_in *in, enum jail_file_verb verb, struct jail
     uint32_t place = wire_get_u32(in);
     question.place = (enum files_tar_place)place;
     question.tar.depth = wire_get_u32(in);
+    question.context = wire_get_u32(in);
+    question.same_size = get_u64(in);
+    question.same_mtime_ns = wire_get_i64(in);
     question.offset = get_u64(in);
     question.limit = get_u64(in);
     question.expected = get_u64(in);
@@ -205,8 +212,9 @@ bool file_get_entry(struct wire_in *in, struct files_entry *ret_entry)
 
 void file_put_match(struct buf *out, const struct files_match *match)
 {
-    wire_put_u32(out, match->is_cut);
+    wire_put_u32(out, (match->is_cut ? 1 : 0) | (match->is_context ? 2 : 0));
     put_u64(out, match->line);
+    put_u64(out, match->column);
     wire_put_bytes(out, match->path);
     wire_put_bytes(out, match->text);
 }
@@ -214,13 +222,15 @@ void file_put_match(struct buf *out, const struct files_match *match)
 /* The path may be the file that was asked for, as it was written. */
 bool file_get_match(struct wire_in *in, struct files_match *ret_match)
 {
-    uint32_t is_cut = wire_get_u32(in);
-    ret_match->is_cut = is_cut != 0;
+    uint32_t flags = wire_get_u32(in);
+    ret_match->is_cut = (flags & 1) != 0;
+    ret_match->is_context = (flags & 2) != 0;
     ret_match->line = get_u64(in);
+    ret_match->column = get_u64(in);
     ret_match->path = wire_get_bytes(in);
     ret_match->text = wire_get_bytes(in);
     struct str path = ret_match->path;
-    return !in->bad && is_cut <= 1 && path.len > 0 && path.len <= TARGET_MAX &&
+    return !in->bad && flags <= 3 && path.len > 0 && path.len <= TARGET_MAX &&
            memchr(path.ptr, '\0', path.len) == NULL && ret_match->text.len <= FILES_GREP_LINE_MAX;
 }
 

@@ -14,31 +14,33 @@
 
 enum { JAIL_FILE_BYTES_MAX = 64 << 10 }; /* of contents in a question or an answer */
 
-/* Small ones are served at once by init itself; the others by a process of their own each. */
+/* Small ones are served at once by init itself; the others by a process of their own each. Where an
+ * answer names `stat`, it is that of the file read or of what is there now; all zero when that is
+ * gone again. */
 enum jail_file_verb {
-    JAIL_FILE_STAT = 64,  /* path, follow: stat */
-    JAIL_FILE_EXISTS,     /* path: exists */
-    JAIL_FILE_READ,       /* path, offset, limit: bytes, size, truncated, is_binary */
-    JAIL_FILE_WRITE,      /* path, bytes, mode, parents, must_be_new, sync: created */
-    JAIL_FILE_APPEND,     /* path, bytes: size */
-    JAIL_FILE_MKDIR,      /* path, mode, parents */
-    JAIL_FILE_RENAME,     /* path, to, replace */
-    JAIL_FILE_CHMOD,      /* path, mode */
-    JAIL_FILE_SYMLINK,    /* path, to: the target as written */
-    JAIL_FILE_READLINK,   /* path: bytes */
-    JAIL_FILE_DELETE,     /* path, recursive: count removed, skipped */
-    JAIL_FILE_LIST,       /* path, recursive, limit, after: parts of entries; truncated, skipped */
-    JAIL_FILE_GLOB,       /* path, pattern, limit, skip_hidden, with_dirs: parts of paths;
-                             truncated, skipped */
-    JAIL_FILE_EDIT,       /* path, bytes, with, all: count replaced */
-    JAIL_FILE_WATCH,      /* path, recursive: parts of events, the first one empty; answers when the
-                             directory is gone or the operation is cancelled */
-    JAIL_FILE_READ_TO,    /* path, offset, limit (0: to the end), fd: size, moved, truncated,
-                             is_binary */
-    JAIL_FILE_WRITE_FROM, /* path, fd, limit, expected, mode, parents, must_be_new, sync: created,
-                             moved */
-    JAIL_FILE_GREP,       /* path, pattern, glob, limit, line_max, cpu_ms, literal, ignore_case,
-                             skip_hidden: parts of matches; count searched, skipped, binary,
+    JAIL_FILE_STAT = 64, /* path, follow: stat; of a link itself also bytes, its target */
+    JAIL_FILE_EXISTS,    /* path: exists */
+    JAIL_FILE_READ,      /* path, offset, limit: bytes, size, truncated, is_binary, stat */
+    JAIL_FILE_WRITE,     /* path, bytes, mode, parents, must_be_new, sync, if_same: created, stat */
+    JAIL_FILE_APPEND,    /* path, bytes: size, stat */
+    JAIL_FILE_MKDIR,     /* path, mode, parents: stat */
+    JAIL_FILE_RENAME,    /* path, to, replace: stat of the new place */
+    JAIL_FILE_CHMOD,     /* path, mode: stat */
+    JAIL_FILE_SYMLINK,   /* path, to (the target as written): stat of the link */
+    JAIL_FILE_READLINK,  /* path: bytes */
+    JAIL_FILE_DELETE,    /* path, recursive: count removed, skipped */
+    JAIL_FILE_LIST,      /* path, recursive, limit, after: parts of entries; truncated, skipped */
+    JAIL_FILE_GLOB,      /* path, pattern, limit, skip_hidden, with_dirs: parts of paths;
+                            truncated, skipped */
+    JAIL_FILE_EDIT,      /* path, bytes, with, all: count replaced, stat */
+    JAIL_FILE_WATCH,     /* path, recursive: parts of events, the first one empty; answers when the
+                            directory is gone or the operation is cancelled */
+    JAIL_FILE_READ_TO,   /* path, offset, limit (0: to the end), fd: size, moved, truncated,
+                            is_binary, stat */
+    JAIL_FILE_WRITE_FROM, /* path, fd, limit, expected, mode, parents, must_be_new, sync, if_same:
+                             created, moved, stat */
+    JAIL_FILE_GREP,       /* path, pattern, glob, limit, line_max, cpu_ms, context, literal,
+                             ignore_case, skip_hidden: parts of matches; count searched, skipped, binary,
                              hard_lines, truncated, timed_out */
     JAIL_FILE_TAR_IN,     /* path, fd, place, tar: count, moved */
     JAIL_FILE_TAR_OUT,    /* path, fd, gzip, limit: count, moved, skipped, changed */
@@ -65,6 +67,10 @@ struct jail_file {
     uint64_t limit;   /* 0: the default of the verb in files/ */
     bool is_expected; /* WRITE_FROM: fewer or more than `expected` bytes leave the file as it was */
     uint64_t expected;
+    bool if_same; /* NO_MATCH unless the file has this size and time of change */
+    uint64_t same_size;
+    int64_t same_mtime_ns;
+    uint32_t context;
     uint64_t line_max, cpu_ms;
     enum files_tar_place place;
     struct files_tar_limits tar;

@@ -83,6 +83,8 @@ static uint64_t most_of(const struct jail_file *question)
     switch (question->verb) {
     case JAIL_FILE_READ:
         return limit == 0 ? JAIL_FILE_BYTES_MAX : MIN(limit, (uint64_t)JAIL_FILE_BYTES_MAX);
+    case JAIL_FILE_STAT:
+        return question->follow ? 0 : FILES_PATH_MAX;
     case JAIL_FILE_READLINK:
         return FILES_PATH_MAX;
     case JAIL_FILE_LIST:
@@ -90,7 +92,8 @@ static uint64_t most_of(const struct jail_file *question)
     case JAIL_FILE_GLOB:
         return limit == 0 ? FILES_GLOB_MAX : MIN(limit, (uint64_t)FILES_LIST_MAX);
     case JAIL_FILE_GREP:
-        return limit == 0 ? FILES_GREP_DEFAULT : MIN(limit, (uint64_t)FILES_GREP_MAX);
+        limit = limit == 0 ? FILES_GREP_DEFAULT : MIN(limit, (uint64_t)FILES_GREP_MAX);
+        return limit * (1 + 2ULL * MIN(question->context, (uint32_t)FILES_GREP_CONTEXT_MAX));
     case JAIL_FILE_WATCH:
         return UINT64_MAX;
     default:
@@ -221,7 +224,8 @@ bool jail_read_part(struct asked *asked, struct wire_in *in, struct jail_event *
 bool jail_read_file(const struct asked *asked, struct wire_in *in, struct jail_file_answer *answer,
                     struct jail_event *event)
 {
-    bool has_bytes = asked->verb == JAIL_FILE_READ || asked->verb == JAIL_FILE_READLINK;
+    bool has_bytes = asked->verb == JAIL_FILE_READ || asked->verb == JAIL_FILE_READLINK ||
+                     asked->verb == JAIL_FILE_STAT;
     if (!file_get_answer(in, answer) || answer->bytes.len > (has_bytes ? asked->most : 0))
         return false;
     event->type = JAIL_EVENT_FILE;

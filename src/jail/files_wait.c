@@ -74,8 +74,10 @@ int jail_file_read(struct jail *jail, struct str path, const struct files_range 
     if (call(jail, &question, -1, NULL, NULL, NULL, &answer, err) < 0 ||
         buf_append(out, answer.bytes, err) < 0)
         return -1;
-    *ret_content = (struct files_content){
-        .size = answer.size, .truncated = answer.truncated, .is_binary = answer.is_binary};
+    *ret_content = (struct files_content){.size = answer.size,
+                                          .truncated = answer.truncated,
+                                          .is_binary = answer.is_binary,
+                                          .stat = answer.stat};
     return 0;
 }
 
@@ -91,6 +93,11 @@ int jail_file_write(struct jail *jail, struct str path, struct str bytes,
         question.must_be_new = options->must_be_new;
         question.sync = !options->no_sync;
         question.limit = options->limit;
+        question.if_same = options->if_same != NULL;
+    }
+    if (question.if_same) {
+        question.same_size = options->if_same->size;
+        question.same_mtime_ns = options->if_same->mtime_ns;
     }
     if (jail_file(jail, &question, -1, &answer, err) < 0)
         return -1;
@@ -216,6 +223,7 @@ int jail_file_grep(struct jail *jail, struct str path, struct str pattern,
         question.glob = options->glob;
         question.limit = options->limit;
         question.line_max = options->line_max;
+        question.context = options->context;
         question.cpu_ms = (uint64_t)MAX(options->cpu_ms, (int64_t)0);
         question.literal = options->literal;
         question.ignore_case = options->ignore_case;

@@ -79,20 +79,29 @@ static bool stands_inside(const struct job *job, int proc_fd, const char *pid)
     return st.stx_mnt_id == job->old_mount && st.stx_ino != top.stx_ino;
 }
 
+/* What a tenant calls itself, fit for a message. */
+static void read_name(int proc_fd, const char *pid, char out[32])
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "%.200s/comm", pid);
+    AUTO_CLOSE int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? 0 : read(fd, out, 31);
+    out[len > 0 ? len - 1 : 0] = '\0'; /* without the end of its line */
+    for (char *c = out; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+}
+
 static int check_process(struct job *job, int proc_fd, const char *pid, struct err *err)
 {
-    char name[32] = "?", path[300];
+    char name[32];
     job->others |= strcmp(pid, "1") != 0;
     if (job->others && !job->frozen)
         return err_set(err, ERR_UNSUPPORTED,
                        "commands are running and this host cannot freeze them for the moment");
     if (!stands_inside(job, proc_fd, pid))
         return 0;
-    (void)snprintf(path, sizeof path, "%.200s/comm", pid);
-    AUTO_CLOSE int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
-    if (len > 0)
-        name[len - 1] = '\0';
+    read_name(proc_fd, pid, name);
     return err_set(err, ERR_BUSY,
                    "'%s' (process %.10s) works in a directory of the layer; end it, or start it "
                    "with a volume or '/' as its working directory",
@@ -316,6 +325,10 @@ static int run_job(struct job *job, struct err *err)
     __asm__ volatile("" : "+m"(*job));
     if (status == 0)
         return 0;
+    if (job->err.code == ERR_NONE) {
+        job->broken = true;
+        return err_set(err, ERR_INTERNAL, "the exchange of a root died (status %d)", status);
+    }
     *err = job->err;
     return -1;
 }

@@ -92,6 +92,23 @@ TEST(write_makes_parents_only_when_asked)
     CHECK_INT(tree_count(&tree, "."), 1);
 }
 
+TEST(write_can_be_tied_to_what_was_read)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    AUTO_BUF struct buf bytes = {0};
+    struct err err = {0};
+    struct files_content content = {0};
+    bool created;
+    tree_put(&tree, "f", "one");
+    CHECK_OK(files_read(tree.files, STR("f"), NULL, &bytes, &content, &err));
+    struct files_write_options options = {.if_same = &content.stat};
+    CHECK_ERR(files_write(tree.files, STR("g"), STR("x"), &options, &created, &err), ERR_NO_MATCH);
+    CHECK_OK(files_write(tree.files, STR("f"), STR("two"), &options, &created, &err));
+    content.stat.size = 4;
+    CHECK_ERR(files_write(tree.files, STR("f"), STR("x"), &options, &created, &err), ERR_NO_MATCH);
+    CHECK_MSG("another one by now");
+}
+
 TEST(append_makes_and_extends)
 {
     AUTO_TREE struct tree tree = tree_new();

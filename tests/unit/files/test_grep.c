@@ -175,6 +175,44 @@ TEST(bad_patterns_are_named)
     CHECK_ERR(regex_new(buf_str(&text), false, false, &regex, &err), ERR_PATTERN_TOO_COMPLEX);
 }
 
+TEST(context_comes_once_and_in_order)
+{
+    static const struct {
+        unsigned long long line, column;
+        bool is_context;
+        const char *text;
+    } expected[] = {{1, 0, true, "one"}, {2, 1, false, "two x"}, {3, 3, false, "a x"},
+                    {4, 0, true, ""},    {7, 0, true, "seven"},  {8, 5, false, "now x"}};
+    AUTO_TREE struct tree tree = tree_new();
+    AUTO_ARENA struct arena arena = {0};
+    struct err err = {0};
+    struct files_grep found = {0};
+    struct files_grep_options options = {.context = 1};
+    tree_put(&tree, "f", "one\ntwo x\na x\n\nfive\nsi\nseven\r\nnow x");
+    CHECK_OK(files_grep(tree.files, STR("."), STR("(two )?x"), &options, &arena, &found, &err));
+    CHECK_INT(found.count, countof(expected));
+    for (size_t i = 0; i < countof(expected); i++) {
+        CHECK_INT(found.matches[i].line, expected[i].line);
+        CHECK_INT(found.matches[i].column, expected[i].column);
+        CHECK_INT(found.matches[i].is_context, expected[i].is_context);
+        CHECK_STR(found.matches[i].text, expected[i].text);
+    }
+    options.limit = 1; /* counts matches alone */
+    CHECK_OK(files_grep(tree.files, STR("f"), STR("x"), &options, &arena, &found, &err));
+    CHECK_INT(found.count, 3);
+    CHECK_INT(found.matches[1].column, 5);
+    CHECK(found.truncated);
+    /* A line that costs too much for the quick matcher has no column. */
+    AUTO_BUF struct buf line = {0};
+    while (line.len < 3000)
+        buf_put_char(&line, 'a');
+    buf_put_char(&line, 'b');
+    tree_put(&tree, "g", line.ptr);
+    CHECK_OK(files_grep(tree.files, STR("g"), STR("a*b"), NULL, &arena, &found, &err));
+    CHECK_INT(found.count, 1);
+    CHECK_INT(found.matches[0].column, 0);
+}
+
 static double cpu_seconds(void)
 {
     struct rusage usage;

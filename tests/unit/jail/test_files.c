@@ -98,6 +98,91 @@ TEST(small_verbs_do_what_they_say)
     CHECK_INT(stat.type, FILES_SYMLINK);
 }
 
+/* What a caller would ask next comes with the answer. */
+TEST(answers_say_how_things_stand)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
+    AUTO_BUF struct buf bytes = {0};
+    struct files_content content;
+    struct jail_file_answer a;
+    struct files_stat stat;
+    CHECK_OK(ask(jail,
+                 (struct jail_file){.verb = JAIL_FILE_WRITE, .path = P("a"), .bytes = STR("12345")},
+                 &a, &err));
+    CHECK_INT(a.stat.size, 5);
+    CHECK_OK(jail_file_read(jail, P("a"), NULL, &bytes, &content, &err));
+    CHECK_INT(content.stat.mtime_ns, a.stat.mtime_ns);
+    CHECK_OK(ask(jail,
+                 (struct jail_file){.verb = JAIL_FILE_APPEND, .path = P("a"), .bytes = STR("6")},
+                 &a, &err));
+    CHECK_INT(a.stat.size, 6);
+    CHECK_OK(ask(jail, (struct jail_file){.verb = JAIL_FILE_CHMOD, .path = P("a"), .mode = 0640},
+                 &a, &err));
+    CHECK_INT(a.stat.mode, 0640);
+    CHECK_OK(ask(jail, (struct jail_file){.verb = JAIL_FILE_RENAME, .path = P("a"), .to = P("b")},
+                 &a, &err));
+    CHECK_INT(a.stat.size, 6);
+    CHECK_OK(ask(jail, (struct jail_file){.verb = JAIL_FILE_MKDIR, .path = P("d")}, &a, &err));
+    CHECK_INT(a.stat.type, FILES_DIRECTORY);
+    CHECK_OK(ask(jail,
+                 (struct jail_file){.verb = JAIL_FILE_SYMLINK, .path = P("l"), .to = STR("b")}, &a,
+                 &err));
+    CHECK_INT(a.stat.type, FILES_SYMLINK);
+    CHECK_OK(ask(jail,
+                 (struct jail_file){
+                     .verb = JAIL_FILE_EDIT, .path = P("b"), .bytes = STR("345"), .with = STR("x")},
+                 &a, &err));
+    CHECK_INT(a.stat.size, 4);
+    uint32_t id;
+    struct jail_event event;
+    struct jail_file look = {.verb = JAIL_FILE_STAT, .path = P("l")};
+    CHECK_OK(jail_ask_file(jail, &look, -1, &id, &err));
+    place_next(jail, &event);
+    CHECK_INT(event.type, JAIL_EVENT_FILE);
+    CHECK_STR(event.file->bytes, "b");
+    CHECK_OK(jail_file_stat(jail, P("l"), true, &stat, &err));
+    CHECK_INT(stat.size, 4);
+}
+
+TEST(a_write_can_be_tied_to_what_was_read)
+{
+    struct err err = {0};
+    AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
+    struct files_stat first, second;
+    bool created;
+    struct files_write_options options = {.no_sync = true, .if_same = &first};
+    put(jail, "/workspace/a", STR("one"));
+    CHECK_OK(jail_file_stat(jail, P("a"), true, &first, &err));
+    CHECK_OK(jail_file_write(jail, P("a"), STR("second"), &options, &created, &err));
+    CHECK_ERR(jail_file_write(jail, P("a"), STR("three"), &options, &created, &err), ERR_NO_MATCH);
+    CHECK_ERR(jail_file_write(jail, P("b"), STR("three"), &options, &created, &err), ERR_NO_MATCH);
+    check_content(jail, "/workspace/a", "second");
+    /* An upload that was overtaken. */
+    CHECK_OK(jail_file_stat(jail, P("a"), true, &second, &err));
+    struct jail_file upload = {.verb = JAIL_FILE_WRITE_FROM,
+                               .path = P("a"),
+                               .if_same = true,
+                               .same_size = second.size,
+                               .same_mtime_ns = second.mtime_ns};
+    struct jail_event event;
+    uint32_t id;
+    int fds[2];
+    CHECK_INT(pipe2(fds, O_CLOEXEC), 0);
+    CHECK_OK(jail_ask_file(jail, &upload, fds[0], &id, &err));
+    CHECK_INT(close(fds[0]), 0);
+    CHECK_INT(write(fds[1], "late", 4), 4);
+    (void)place_shell(
+        jail, "while [ -z \"$(ls -A | grep sandglass)\" ]; do sleep 0.01; done; echo meanwhile > a",
+        NULL);
+    CHECK_INT(close(fds[1]), 0);
+    place_next(jail, &event);
+    CHECK_INT(event.type, JAIL_EVENT_FAILED);
+    CHECK_INT(event.err.code, ERR_NO_MATCH);
+    check_content(jail, "/workspace/a", "meanwhile\n");
+    CHECK_CSTR(place_shell(jail, "ls -A", NULL), "a\n");
+}
+
 TEST(errors_come_up_whole)
 {
     struct err err = {0};
@@ -191,6 +276,15 @@ TEST(searching_and_editing)
     CHECK_STR(grep.matches[0].path, "src/a.c");
     CHECK_INT(grep.matches[0].line, 2);
     CHECK_STR(grep.matches[0].text, "int b;");
+    CHECK_INT(grep.matches[0].column, 1);
+    struct files_grep_options around = {.context = 1, .limit = 1, .glob = STR("a.c")};
+    CHECK_OK(jail_file_grep(jail, STR("/workspace"), STR("b;"), &around, &arena, &grep, &err));
+    CHECK_INT(grep.count, 2);
+    CHECK(grep.matches[0].is_context && !grep.matches[1].is_context);
+    CHECK_STR(grep.matches[0].text, "int a;");
+    CHECK_INT(grep.matches[1].column, 5);
+    CHECK_OK(
+        jail_file_grep(jail, STR("/workspace"), STR("^int [b-d];"), NULL, &arena, &grep, &err));
     CHECK_INT(grep.files, 4);
     CHECK_OK(jail_file_grep(jail, P("src/a.c"), STR("a"), NULL, &arena, &grep, &err));
     CHECK_INT(grep.count, 1);

@@ -46,7 +46,7 @@ TEST(answers_are_held_to_kinds_and_sizes)
 {
     AUTO_BUF struct buf body = {0};
     static char big[JAIL_FILE_BYTES_MAX + 1];
-    struct jail_file stat = {.verb = JAIL_FILE_STAT, .path = STR("/a")};
+    struct jail_file stat = {.verb = JAIL_FILE_STAT, .path = STR("/a"), .follow = true};
     struct jail_file read = {.verb = JAIL_FILE_READ, .path = STR("/a"), .limit = 100};
     struct jail_file_answer good = {.stat.mode = 0644, .stat.size = 5};
     answer(&stat, INIT_ANSWER, answer_body(&body, &good), JAIL_EVENT_FILE);

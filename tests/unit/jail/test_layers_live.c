@@ -157,6 +157,20 @@ TEST(what_cannot_move_is_named)
         layers_checkpoint_live(stage.layers, "sandbox-1", stage.jail, &stage.plan, &number, &err));
 }
 
+/* Names are the tenant's; messages go to terminals and into JSON. */
+TEST(a_process_is_named_in_plain_text)
+{
+    AUTO_STAGE struct stage stage = {0};
+    if (!can_freeze())
+        SKIP("this host cannot freeze commands");
+    stage_up(&stage, "names");
+    start_in_background(
+        stage.jail, "f=/tmp/$(printf 'a\\t\\033\\377b'); cp /usr/bin/sleep \"$f\"; exec \"$f\" 60",
+        "/workspace");
+    (void)kit_run(stage.jail, "until cat /proc/[0-9]*/comm | grep -aq '^a.*b$'; do :; done");
+    check_busy(&stage, "'a???b' (process");
+}
+
 /* Somebody who keeps a directory of the old root open can read there and nothing else. */
 TEST(the_frozen_layer_cannot_be_written_through_old_descriptors)
 {

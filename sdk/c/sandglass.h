@@ -1,0 +1,69 @@
+/* sandglass for C programs: a small client of its HTTP API (docs/API.md).
+ *
+ * A client belongs to one thread at a time. Calls block until they are answered. What is asked and
+ * answered is JSON text; bring your own parser, or use the calls that need none. A call gives 0, or
+ * -1 with sg_error and sg_error_code set until the next call. */
+#ifndef SANDGLASS_H
+#define SANDGLASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SG_API __attribute__((visibility("default")))
+#else
+#define SG_API
+#endif
+
+typedef struct sg_client sg_client;
+
+/* `url` is like "http://127.0.0.1:7070", "https://box.example.com" or "unix:/run/sandglass.sock";
+ * NULL takes $SANDGLASS_URL, else http://127.0.0.1:7070. `token` NULL takes $SANDGLASS_TOKEN. Gives
+ * NULL when there is no token or the URL is not one. */
+SG_API sg_client *sg_open(const char *url, const char *token);
+SG_API void sg_close(sg_client *client);
+/* Another file of trusted certificates, for a server with one of its own. */
+SG_API void sg_set_ca_file(sg_client *client, const char *path);
+
+/* Of the last call that failed: one line for people, and the code of the API's table ("not_found"),
+ * or "unavailable" when no answer came. "" after a call that did not fail. */
+SG_API const char *sg_error(const sg_client *client);
+SG_API const char *sg_error_code(const sg_client *client);
+/* The HTTP status of the last answer; 0: none came. */
+SG_API int sg_status(const sg_client *client);
+
+/* One request. `json` NULL sends no body. On success *ret_json is the answer, NUL-terminated, which
+ * the caller frees with sg_free; ret_json may be NULL. */
+SG_API int sg_call(sg_client *client, const char *method, const char *path, const char *json,
+                   char **ret_json);
+SG_API void sg_free(char *json);
+
+/* Gives the bytes of an answer as they come; a call-back that gives other than 0 ends the call. */
+typedef int sg_sink(void *ctx, const char *bytes, size_t len);
+SG_API int sg_download(sg_client *client, const char *path, sg_sink *sink, void *ctx);
+/* Sends bytes as they are asked for: up to `room`, 0 at the end, -1 to give up. `length` is what
+ * will come in all, -1 when unknown. */
+typedef long sg_source(void *ctx, char *out, size_t room);
+SG_API int sg_upload(sg_client *client, const char *method, const char *path, sg_source *source,
+                     void *ctx, int64_t length, char **ret_json);
+
+/* A stream of events, one JSON object a line: {"event", "id"?, "data"}. A call-back that gives
+ * other than 0 ends the call. With `fd` not -1, `on_fd` is called while the stream runs whenever
+ * `fd` can be read; it may use the client for other calls, and gives other than 0 to end the
+ * stream. */
+typedef int sg_line(void *ctx, const char *json, size_t len);
+typedef int sg_ready(void *ctx);
+SG_API int sg_stream(sg_client *client, const char *method, const char *path, const char *json,
+                     sg_line *on_line, int fd, sg_ready *on_fd, void *ctx);
+
+/* "a b/c" becomes "a%20b%2Fc", to be freed with sg_free. */
+SG_API char *sg_escape(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

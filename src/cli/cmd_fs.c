@@ -1,0 +1,117 @@
+/* sandglass fs ...: files of a sandbox of a running server. */
+
+#include "cli/commands.h"
+#include "cli/remote.h"
+
+static const struct remote_column file_columns[] = {
+    {"type", "TYPE"}, {"size", "SIZE"}, {"modifiedAt", "CHANGED"}, {"path", "PATH"}, {0}};
+static const struct remote_column match_columns[] = {
+    {"path", "PATH"}, {"line", "LINE"}, {"text", "TEXT"}, {0}};
+
+static int ask(const struct cli_call *call, const char *verb, const char *path, const char *pattern,
+               const char *list, const struct remote_column *columns, struct err *err)
+{
+    AUTO_BUF struct buf door = {0};
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    remote_path(&door, "/v1/sandboxes/%s/files/", call->args[0]);
+    buf_put_cstr(&door, verb);
+    json_begin_object(&out);
+    if (path != NULL)
+        json_key(&out, "path"), json_put_cstr(&out, path);
+    if (pattern != NULL)
+        json_key(&out, "pattern"), json_put_cstr(&out, pattern);
+    if (cli_has(call, "recursive"))
+        json_key(&out, "recursive"), json_put_bool(&out, true);
+    json_end_object(&out);
+    return remote_show(call, "POST", buf_cstr(&door), buf_cstr(&body), list, columns, err);
+}
+
+static int list(const struct cli_call *call, struct err *err)
+{
+    return ask(call, "list", call->arg_count > 1 ? call->args[1] : NULL, NULL, "entries",
+               file_columns, err);
+}
+
+static int grep(const struct cli_call *call, struct err *err)
+{
+    return ask(call, "grep", call->arg_count > 2 ? call->args[2] : NULL, call->args[1], "matches",
+               match_columns, err);
+}
+
+/* Paths one a line. */
+static int glob(const struct cli_call *call, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf door = {0};
+    AUTO_BUF struct buf body = {0};
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &body};
+    if (cli_has(call, "json"))
+        return ask(call, "glob", NULL, call->args[1], NULL, NULL, err);
+    remote_path(&door, "/v1/sandboxes/%s/files/glob", call->args[0]);
+    json_begin_object(&out);
+    json_key(&out, "pattern"), json_put_cstr(&out, call->args[1]);
+    json_end_object(&out);
+    if (remote_open(call, &client, err) < 0 ||
+        remote_call(client, "POST", buf_cstr(&door), buf_cstr(&body), &answer, err) < 0)
+        return -1;
+    const struct json_t *paths = json_get(answer, "paths");
+    for (size_t i = 0; paths != NULL && i < json_len(paths); i++) {
+        struct str path;
+        if (json_to_str(json_at(paths, i), &path))
+            buf_printf(&text, "%.*s\n", STR_ARG(path));
+    }
+    cli_print(buf_str(&text));
+    return EXIT_OK;
+}
+
+static int remove_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf door = {0};
+    remote_file_path(&door, call->args[0], "files", call->args[1]);
+    if (cli_has(call, "recursive"))
+        buf_put_cstr(&door, "&recursive=true");
+    return remote_show(call, "DELETE", buf_cstr(&door), NULL, NULL, NULL, err);
+}
+
+static const struct cli_option tree_options[] = {
+    REMOTE_OPTIONS, {'r', "recursive", NULL, "A directory with all that is in it"}, {0}};
+
+const struct cli_verb cmd_fs_ls = {
+    .name = "fs ls",
+    .args = "SANDBOX [DIR]",
+    .summary = "List a directory of a sandbox",
+    .options = tree_options,
+    .args_min = 1,
+    .args_max = 2,
+    .run = list,
+};
+const struct cli_verb cmd_fs_glob = {
+    .name = "fs glob",
+    .args = "SANDBOX PATTERN",
+    .summary = "Find files of a sandbox by pattern",
+    .options = remote_only,
+    .args_min = 2,
+    .args_max = 2,
+    .run = glob,
+};
+const struct cli_verb cmd_fs_grep = {
+    .name = "fs grep",
+    .args = "SANDBOX REGEX [DIR]",
+    .summary = "Find lines in files of a sandbox",
+    .options = remote_only,
+    .args_min = 2,
+    .args_max = 3,
+    .run = grep,
+};
+const struct cli_verb cmd_fs_rm = {
+    .name = "fs rm",
+    .args = "SANDBOX PATH",
+    .summary = "Delete a file or directory of a sandbox",
+    .options = tree_options,
+    .args_min = 2,
+    .args_max = 2,
+    .run = remove_it,
+};

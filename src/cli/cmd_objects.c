@@ -1,0 +1,185 @@
+/* sandglass session, volume, snapshot, token ...: what a running server keeps. */
+
+#include "cli/commands.h"
+#include "cli/remote.h"
+
+static const struct remote_column session_columns[] = {
+    {"id", "ID"},           {"name", "NAME"},     {"state", "STATE"},     {"tier", "TIER"},
+    {"sandbox", "SANDBOX"}, {"volume", "VOLUME"}, {"activeAt", "ACTIVE"}, {0}};
+static const struct remote_column volume_columns[] = {
+    {"id", "ID"},           {"name", "NAME"},   {"capacityMb", "MB"},     {"session", "SESSION"},
+    {"sandbox", "SANDBOX"}, {"usedAt", "USED"}, {"expiresAt", "EXPIRES"}, {0}};
+static const struct remote_column snapshot_columns[] = {
+    {"id", "ID"},          {"slug", "SLUG"},   {"state", "STATE"},    {"source", "SOURCE"},
+    {"sizeBytes", "SIZE"}, {"users", "USERS"}, {"createdAt", "MADE"}, {0}};
+static const struct remote_column token_columns[] = {
+    {"id", "ID"},         {"name", "NAME"},         {"tenant", "TENANT"},
+    {"scopes", "SCOPES"}, {"expiresAt", "EXPIRES"}, {0}};
+
+/* The nouns and what is the same for all of them. */
+struct noun {
+    const char *door, *list;
+    const struct remote_column *columns;
+};
+static const struct noun sessions = {"/v1/sessions", "sessions", session_columns};
+static const struct noun volumes = {"/v1/volumes", "volumes", volume_columns};
+static const struct noun snapshots = {"/v1/snapshots", "snapshots", snapshot_columns};
+static const struct noun tokens = {"/v1/tokens", "tokens", token_columns};
+
+static int list(const struct cli_call *call, const struct noun *noun, struct err *err)
+{
+    return remote_show(call, "GET", noun->door, NULL, noun->list, noun->columns, err);
+}
+
+static int remove_one(const struct cli_call *call, const struct noun *noun, struct err *err)
+{
+    AUTO_BUF struct buf path = {0};
+    buf_put_cstr(&path, noun->door);
+    remote_path(&path, "/%s", call->args[0]);
+    return remote_show(call, "DELETE", buf_cstr(&path), NULL, NULL, NULL, err);
+}
+
+static void put_given(const struct cli_call *call, const char *option, struct json_out *out)
+{
+    const char *text = cli_value(call, option);
+    if (text != NULL)
+        json_key(out, option), json_put_cstr(out, text);
+}
+
+/* The members that a create takes as text, by the names of its options. */
+static int create(const struct cli_call *call, const struct noun *noun, const char *const *members,
+                  struct err *err)
+{
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    for (; *members != NULL; members++)
+        put_given(call, *members, &out);
+    json_end_object(&out);
+    return remote_show(call, "POST", noun->door, buf_cstr(&body), NULL, noun->columns, err);
+}
+
+static int session_create(const struct cli_call *call, struct err *err)
+{
+    static const char *const members[] = {"id", "name", NULL};
+    return create(call, &sessions, members, err);
+}
+static int volume_create(const struct cli_call *call, struct err *err)
+{
+    static const char *const members[] = {"name", "tier", NULL};
+    return create(call, &volumes, members, err);
+}
+static int snapshot_create(const struct cli_call *call, struct err *err)
+{
+    static const char *const members[] = {"slug", "sandbox", "directory", NULL};
+    return create(call, &snapshots, members, err);
+}
+
+static int number_of(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err)
+{
+    const char *text = cli_value(call, option);
+    int64_t n;
+    if (text == NULL)
+        return 0;
+    if (!str_to_i64(str_of(text), 0, INT64_MAX, &n))
+        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
+    json_key(out, member), json_put_i64(out, n);
+    return 0;
+}
+
+/* The token alone goes to standard output, so that a script can take it. */
+static int token_create(const struct cli_call *call, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    struct str rest = str_of(cli_value(call, "scope")), scope;
+    json_begin_object(&out);
+    put_given(call, "name", &out);
+    put_given(call, "tenant", &out);
+    json_key(&out, "scopes");
+    json_begin_array(&out);
+    if (rest.len == 0)
+        rest = STR("read,run,files");
+    while (str_split(&rest, ',', &scope))
+        json_put_str(&out, str_trim(scope));
+    json_end_array(&out);
+    if (number_of(call, "expires", "expiresSeconds", &out, err) < 0 ||
+        number_of(call, "rate", "ratePerMinute", &out, err) < 0)
+        return -1;
+    json_end_object(&out);
+    if (cli_has(call, "json"))
+        return remote_show(call, "POST", "/v1/tokens", buf_cstr(&body), NULL, NULL, err);
+    if (remote_open(call, &client, err) < 0 ||
+        remote_call(client, "POST", "/v1/tokens", buf_cstr(&body), &answer, err) < 0)
+        return -1;
+    cli_print(remote_text(answer, "token"));
+    cli_print(STR("\n"));
+    return EXIT_OK;
+}
+
+#define LIST_AND_REMOVE(noun)                                                                      \
+    static int noun##_ls(const struct cli_call *call, struct err *err)                             \
+    {                                                                                              \
+        return list(call, &noun##s, err);                                                          \
+    }                                                                                              \
+    static int noun##_rm(const struct cli_call *call, struct err *err)                             \
+    {                                                                                              \
+        return remove_one(call, &noun##s, err);                                                    \
+    }
+LIST_AND_REMOVE(session)
+LIST_AND_REMOVE(volume)
+LIST_AND_REMOVE(snapshot)
+LIST_AND_REMOVE(token)
+
+static const struct cli_option session_options[] = {
+    REMOTE_OPTIONS,
+    {0, "id", "ID", "An id of your choice (a random one)"},
+    {0, "name", "NAME", "A name for people"},
+    {0}};
+static const struct cli_option volume_options[] = {
+    REMOTE_OPTIONS,
+    {0, "name", "NAME", "A name that is unique here"},
+    {0, "tier", "TIER", "For sandboxes of this tier (as configured)"},
+    {0}};
+static const struct cli_option snapshot_options[] = {
+    REMOTE_OPTIONS,
+    {0, "slug", "NAME", "A name that is unique here"},
+    {0, "sandbox", "ID", "Of what this sandbox has written"},
+    {0, "directory", "DIR", "Of a directory of the server's host"},
+    {0}};
+static const struct cli_option token_options[] = {
+    REMOTE_OPTIONS,
+    {0, "scope", "SCOPES", "What it is good for: read,run,files,admin,approve (read,run,files)"},
+    {0, "name", "NAME", "A name for people"},
+    {0, "tenant", "NAME", "Whose objects it sees (yours)"},
+    {0, "expires", "SECONDS", "How long it holds (for ever)"},
+    {0, "rate", "N", "Requests a minute (no limit)"},
+    {0}};
+
+#define VERB(symbol, verb, arguments, text, opts, count, call)                                     \
+    const struct cli_verb symbol = {.name = verb,                                                  \
+                                    .args = arguments,                                             \
+                                    .summary = text,                                               \
+                                    .options = opts,                                               \
+                                    .args_min = count,                                             \
+                                    .args_max = count,                                             \
+                                    .run = call}
+VERB(cmd_session_create, "session create", "", "Make a session", session_options, 0,
+     session_create);
+VERB(cmd_session_ls, "session ls", "", "List sessions", remote_only, 0, session_ls);
+VERB(cmd_session_rm, "session rm", "ID", "Delete a session with its volume", remote_only, 1,
+     session_rm);
+VERB(cmd_volume_create, "volume create", "", "Make a volume", volume_options, 0, volume_create);
+VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
+VERB(cmd_volume_rm, "volume rm", "ID", "Delete a volume", remote_only, 1, volume_rm);
+VERB(cmd_snapshot_create, "snapshot create", "", "Make a snapshot", snapshot_options, 0,
+     snapshot_create);
+VERB(cmd_snapshot_ls, "snapshot ls", "", "List snapshots", remote_only, 0, snapshot_ls);
+VERB(cmd_snapshot_rm, "snapshot rm", "ID", "Delete a snapshot", remote_only, 1, snapshot_rm);
+VERB(cmd_token_create, "token create", "", "Make a token and print it, this once", token_options, 0,
+     token_create);
+VERB(cmd_token_ls, "token ls", "", "List tokens", remote_only, 0, token_ls);
+VERB(cmd_token_rm, "token rm", "ID", "Revoke a token", remote_only, 1, token_rm);

@@ -1,0 +1,159 @@
+/* sandglass sandbox ...: sandboxes of a running server. */
+
+#include "cli/commands.h"
+#include "cli/remote.h"
+
+static const struct remote_column columns[] = {
+    {"id", "ID"},
+    {"name", "NAME"},
+    {"tier", "TIER"},
+    {"state", "STATE"},
+    {"createdAt", "MADE"},
+    {"expiresAt", "EXPIRES"},
+    {0},
+};
+
+static void put_pairs(const struct cli_call *call, const char *option, const char *member,
+                      struct json_out *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < call->given_count; i++) {
+        struct str pair = str_of(call->given[i].value);
+        if (strcmp(call->given[i].option->name, option) != 0)
+            continue;
+        if (!any)
+            json_key(out, member), json_begin_object(out);
+        any = true;
+        size_t equals = str_find_char(pair, '=');
+        json_key_str(out, str_slice(pair, 0, equals));
+        json_put_str(out, str_slice(pair, equals + 1, pair.len));
+    }
+    if (any)
+        json_end_object(out);
+}
+
+static int put_number(const struct cli_call *call, const char *option, const char *member,
+                      struct json_out *out, struct err *err)
+{
+    const char *text = cli_value(call, option);
+    int64_t n;
+    if (text == NULL)
+        return 0;
+    if (!str_to_i64(str_of(text), -1, INT64_MAX, &n))
+        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
+    json_key(out, member), json_put_i64(out, n);
+    return 0;
+}
+
+static void put_given(const struct cli_call *call, const char *option, struct json_out *out)
+{
+    const char *text = cli_value(call, option);
+    if (text != NULL)
+        json_key(out, option), json_put_cstr(out, text);
+}
+
+static int create(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    put_given(call, "tier", &out);
+    put_given(call, "name", &out);
+    put_given(call, "volume", &out);
+    put_given(call, "network", &out);
+    put_pairs(call, "env", "env", &out);
+    put_pairs(call, "label", "metadata", &out);
+    if (put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
+        return -1;
+    json_end_object(&out);
+    return remote_show(call, "POST", "/v1/sandboxes", buf_cstr(&body), NULL, columns, err);
+}
+
+static int list(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf path = {0};
+    const char *state = cli_value(call, "state");
+    buf_put_cstr(&path, "/v1/sandboxes?limit=1000");
+    if (state != NULL)
+        remote_path(&path, "&state=%s", state);
+    return remote_show(call, "GET", buf_cstr(&path), NULL, "sandboxes", columns, err);
+}
+
+static int on_one(const struct cli_call *call, const char *method, const char *format,
+                  const char *body, const char *list_member, struct err *err)
+{
+    AUTO_BUF struct buf path = {0};
+    remote_path(&path, format, call->args[0]);
+    return remote_show(call, method, buf_cstr(&path), body, list_member, columns, err);
+}
+
+static int get(const struct cli_call *call, struct err *err)
+{
+    return on_one(call, "GET", "/v1/sandboxes/%s", NULL, NULL, err);
+}
+static int pause_it(const struct cli_call *call, struct err *err)
+{
+    return on_one(call, "POST", "/v1/sandboxes/%s/pause", NULL, NULL, err);
+}
+static int resume(const struct cli_call *call, struct err *err)
+{
+    return on_one(call, "POST", "/v1/sandboxes/%s/resume", NULL, NULL, err);
+}
+static int stop(const struct cli_call *call, struct err *err)
+{
+    return on_one(call, "POST", "/v1/sandboxes/%s/stop", NULL, NULL, err);
+}
+static int remove_it(const struct cli_call *call, struct err *err)
+{
+    return on_one(call, "DELETE", "/v1/sandboxes/%s", NULL, NULL, err);
+}
+
+static int fork_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    if (put_number(call, "count", "count", &out, err) < 0)
+        return -1;
+    put_given(call, "checkpoint", &out);
+    json_end_object(&out);
+    return on_one(call, "POST", "/v1/sandboxes/%s/fork", buf_cstr(&body), "sandboxes", err);
+}
+
+static const struct cli_option create_options[] = {
+    REMOTE_OPTIONS,
+    {0, "tier", "TIER", "jail, isolate or memory (as configured)"},
+    {0, "name", "NAME", "A name for people"},
+    {0, "volume", "ID", "The volume at /workspace"},
+    {0, "network", "POLICY", "Where it may go: none, public, or allow HOST, ... (none)"},
+    {'e', "env", "NAME=VALUE", "An environment variable", .repeated = true},
+    {0, "label", "NAME=VALUE", "A label to find it by", .repeated = true},
+    {0, "timeout-ms", "N", "Pause it after so many milliseconds; -1 for never"},
+    {0},
+};
+static const struct cli_option list_options[] = {
+    REMOTE_OPTIONS, {0, "state", "STATES", "Of these states alone: running,paused"}, {0}};
+static const struct cli_option fork_options[] = {
+    REMOTE_OPTIONS,
+    {0, "count", "N", "How many (1)"},
+    {0, "checkpoint", "NAME", "With the state of this checkpoint"},
+    {0}};
+
+#define VERB(symbol, verb, arguments, text, opts, count, call)                                     \
+    const struct cli_verb symbol = {.name = verb,                                                  \
+                                    .args = arguments,                                             \
+                                    .summary = text,                                               \
+                                    .options = opts,                                               \
+                                    .args_min = count,                                             \
+                                    .args_max = count,                                             \
+                                    .run = call}
+VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
+VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
+VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
+VERB(cmd_sandbox_pause, "sandbox pause", "ID", "Pause a sandbox", remote_only, 1, pause_it);
+VERB(cmd_sandbox_resume, "sandbox resume", "ID", "Resume a sandbox", remote_only, 1, resume);
+VERB(cmd_sandbox_stop, "sandbox stop", "ID", "Stop a sandbox; its record stays", remote_only, 1,
+     stop);
+VERB(cmd_sandbox_rm, "sandbox rm", "ID", "Delete a sandbox", remote_only, 1, remove_it);
+VERB(cmd_sandbox_fork, "sandbox fork", "ID", "Make sandboxes with this one's state", fork_options,
+     1, fork_it);

@@ -1,0 +1,53 @@
+#pragma once
+
+/* Verbs that speak to a running server, through sdk/c as any customer would. */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "sandglass.h"
+
+/* Options of every such verb. */
+#define REMOTE_OPTIONS                                                                             \
+    CLI_OPTION_JSON,                                                                               \
+    {                                                                                              \
+        0, "url", "URL", "The server (SANDGLASS_URL, else the configuration's address)"            \
+    }
+extern const struct cli_option remote_only[];
+
+/* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the address and the token file
+ * of the configuration. UNAUTHORIZED when there is no token to be had. */
+int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err) MUST_USE;
+static inline void remote_closep(sg_client **client)
+{
+    sg_close(*client);
+    *client = NULL;
+}
+#define AUTO_CLIENT AUTO(remote_closep)
+
+/* The client's last failure as an error of ours. */
+int remote_failed(const sg_client *client, struct err *err);
+
+/* One request; the answer parsed. `ret_json` may be NULL. */
+int remote_call(sg_client *client, const char *method, const char *path, const char *body,
+                struct json_t **ret_json, struct err *err) MUST_USE;
+
+/* A column of a table for people: member ("state", "limits.memoryMb") and head. */
+struct remote_column {
+    const char *member, *head;
+};
+
+/* Asks, then prints: with --json the answer as it came; else a table of `list`'s items, or of the
+ * answer itself when `list` is NULL; nothing without columns. */
+int remote_show(const struct cli_call *call, const char *method, const char *path, const char *body,
+                const char *list, const struct remote_column *columns, struct err *err) MUST_USE;
+void remote_put_table(const struct json_t *rows, const struct remote_column *columns,
+                      struct buf *out);
+
+/* "/v1/sandboxes/%s/pause" with the argument escaped, in `out`. */
+void remote_path(struct buf *out, const char *format, const char *argument);
+/* A path and its query: ?path=... */
+void remote_file_path(struct buf *out, const char *sandbox, const char *door, const char *path);
+/* Member text, "" when absent. */
+struct str remote_text(const struct json_t *object, const char *member);

@@ -1,0 +1,59 @@
+#pragma once
+
+/* The tier jail from inside, for provider_jail.c, jail_exec.c and jail_files.c. */
+
+#include "base/map.h"
+#include "engine/provider.h"
+#include "io/loop.h"
+#include "jail/files.h"
+#include "jail/jail.h"
+
+struct gateway;
+struct gateway_session;
+struct volumes;
+
+/* Something asked of a jail, by the number of its events. */
+struct asked_op {
+    struct asked_op *next;
+    uint32_t id;
+    /* `event` is borrowed; NULL when the place has gone, with `why`: the last word then. */
+    void (*on_event)(struct asked_op *op, const struct jail_event *event, const struct err *why);
+};
+
+struct place {
+    struct place *next; /* of the provider's */
+    struct provider *provider;
+    struct loop *provider_loop;
+    struct arena arena;
+    char *id, *volume;
+    struct jail_plan plan;
+    struct jail *jail;
+    struct watch *watch;
+    struct asked_op *ops;
+    struct exec *execs;
+    struct gateway_session *network;
+    bool is_gone, is_pumping, is_ended;
+};
+
+/* Remembers `op` until its last event; the id is that of a jail_ask_*. */
+void place_add(struct place *place, struct asked_op *op, uint32_t id);
+void place_remove(struct place *place, struct asked_op *op);
+/* Questions may wait for room: call it after each jail_ask_*. */
+void place_watch(struct place *place);
+
+/* jail_exec.c */
+void jail_exec(struct place *place, const struct exec_plan *plan, const struct exec_calls *calls,
+               void *ctx);
+int jail_exec_write(struct exec *exec, struct str bytes, struct err *err);
+size_t jail_exec_unsent(const struct exec *exec);
+void jail_exec_close_stdin(struct exec *exec);
+int jail_exec_signal(struct exec *exec, int signo, struct err *err);
+int jail_exec_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *err);
+void jail_exec_flow(struct exec *exec, bool stop);
+void jail_exec_free(struct exec *exec);
+/* The place goes: every command hears so. */
+void jail_execs_end(struct place *place, const struct err *why);
+
+/* jail_files.c */
+void jail_files(struct place *place, const struct file_request *request, file_done *done,
+                void *ctx);

@@ -1,0 +1,414 @@
+/* Commands, files and volumes in jails, through the engine. */
+
+#include "rig.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+#define CONFIG "[sandbox]\nprovider = \"jail\"\n"
+
+struct seen {
+    struct rig *rig;
+    struct buf text;
+    uint64_t next;
+    bool has_gap, has_ended;
+    struct command_info info;
+};
+
+static struct command_info last;
+static char last_id[64];
+
+static void on_command(void *ctx, const struct command_info *command, const struct err *why)
+{
+    if (command != NULL) {
+        last = *command;
+        (void)snprintf(last_id, sizeof last_id, "%.*s", STR_ARG(command->id));
+    }
+    rig_on_plain(ctx, why);
+}
+
+static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (volume != NULL)
+        (void)snprintf(rig->texts[3], sizeof rig->texts[3], "%.*s", STR_ARG(volume->id));
+    rig_on_plain(rig, why);
+}
+
+static void on_session(void *ctx, UNUSED const struct session_info *session, const struct err *why)
+{
+    rig_on_plain(ctx, why);
+}
+
+/* Whether jails can be had at all; without them there is nothing to test. */
+static void open_jails(struct rig *rig)
+{
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    rig_open(rig, CONFIG);
+}
+
+static int start(struct rig *rig, const struct command_spec *spec)
+{
+    return RIG_CALL(rig, engine_command_start, spec, on_command);
+}
+
+static int sh(struct rig *rig, const char *sandbox, const char *shell)
+{
+    struct command_spec spec = {.sandbox = str_of(sandbox), .shell = str_of(shell)};
+    return start(rig, &spec);
+}
+
+static int wait_for(struct rig *rig, const char *id, int64_t timeout_ms)
+{
+    struct command_waiter *waiter = NULL;
+    struct err err = {0};
+    rig->awaited++;
+    CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), timeout_ms, on_command, rig,
+                                 &waiter, &err));
+    int result = rig_wait(rig);
+    (void)command_waiter_free(waiter);
+    return result;
+}
+
+static void on_chunk(void *ctx, const struct log_chunk *chunk)
+{
+    struct seen *seen = ctx;
+    seen->has_gap |= chunk->offset != seen->next;
+    seen->next = chunk->offset + chunk->bytes.len;
+    buf_put(&seen->text, chunk->bytes);
+}
+
+static void on_log_end(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct seen *seen = ctx;
+    seen->has_ended = true;
+    if (command != NULL)
+        seen->info = *command;
+    rig_on_plain(seen->rig, why);
+}
+
+static const struct log_calls log_calls = {on_chunk, on_log_end};
+
+static struct log_reader *follow(struct rig *rig, struct seen *seen, const char *id,
+                                 uint64_t offset, bool follows)
+{
+    struct log_reader *reader = NULL;
+    struct err err = {0};
+    *seen = (struct seen){.rig = rig, .next = offset};
+    rig->awaited++;
+    CHECK_OK(engine_log_open(rig->engine, &rig->caller, str_of(id), offset, follows, &log_calls,
+                             seen, &reader, &err));
+    return reader;
+}
+
+/* The whole log as text. */
+static void check_log(struct rig *rig, const char *id, const char *expected)
+{
+    struct seen seen;
+    struct log_reader *reader = follow(rig, &seen, id, 0, false);
+    CHECK_INT(rig_wait(rig), 0);
+    CHECK_CSTR(buf_cstr(&seen.text), expected);
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
+}
+
+TEST(a_command_runs_and_its_log_stays)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    CHECK_INT(sh(&rig, rig.id, "echo out; echo err >&2; exit 3"), 0);
+    (void)snprintf(id, sizeof id, "%s", last_id);
+    CHECK_INT(wait_for(&rig, id, -1), 0);
+    CHECK_INT(last.state, COMMAND_ENDED);
+    CHECK_INT(last.end, COMMAND_EXITED);
+    CHECK_INT(last.code, 3);
+    CHECK_INT(last.bytes[COMMAND_STDOUT], 4);
+    CHECK_INT(last.log_end, 8);
+    struct seen seen;
+    struct log_reader *reader = follow(&rig, &seen, id, 2, false);
+    CHECK_INT(rig_wait(&rig), 0);
+    CHECK_INT(seen.text.len, 6);
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
+    /* It outlives its sandbox, and the daemon. */
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(rig.id), rig_on_plain), 0);
+    rig_close(&rig);
+    rig_reopen(&rig);
+    struct command_info info;
+    struct err err = {0};
+    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(id), &info, &err));
+    CHECK_INT(info.code, 3);
+    CHECK_STR(info.shell, "echo out; echo err >&2; exit 3");
+    CHECK_INT(wait_for(&rig, id, -1), 0);
+    rig_done(&rig);
+}
+
+TEST(readers_follow_and_replay_at_their_own_pace)
+{
+    struct rig rig;
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    struct command_spec spec = {.sandbox = str_of(rig.id),
+                                .shell = STR("while read -r x; do echo got $x; done; echo bye"),
+                                .has_stdin = true};
+    CHECK_INT(start(&rig, &spec), 0);
+    struct seen first, second;
+    struct log_reader *one = follow(&rig, &first, last_id, 0, true);
+    rig.awaited++;
+    engine_command_write(rig.engine, &rig.caller, str_of(last_id), STR("a\nb\n"), rig_on_plain,
+                         &rig);
+    rig_run_ms(&rig, 100);
+    struct log_reader *two = follow(&rig, &second, last_id, 0, true);
+    log_reader_pause(one);
+    rig.awaited++;
+    engine_command_write(rig.engine, &rig.caller, str_of(last_id), STR("c\n"), rig_on_plain, &rig);
+    rig_run_ms(&rig, 100);
+    log_reader_resume(one);
+    rig.awaited++;
+    engine_command_close_stdin(rig.engine, &rig.caller, str_of(last_id), rig_on_plain, &rig);
+    CHECK_INT(rig_wait(&rig), 0);
+    CHECK_CSTR(buf_cstr(&first.text), "got a\ngot b\ngot c\nbye\n");
+    CHECK_CSTR(buf_cstr(&second.text), "got a\ngot b\ngot c\nbye\n");
+    CHECK(first.has_ended && second.has_ended && !first.has_gap);
+    (void)log_reader_free(one);
+    (void)log_reader_free(two);
+    buf_done(&first.text);
+    buf_done(&second.text);
+    rig_done(&rig);
+}
+
+TEST(a_flood_keeps_its_first_and_its_last)
+{
+    struct rig rig;
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    CHECK_INT(sh(&rig, rig.id, "echo first; head -c 8000000 /dev/zero | tr '\\0' x; echo last"), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.bytes[COMMAND_STDOUT], 8000011);
+    CHECK(last.truncated);
+    struct seen seen;
+    struct log_reader *reader = follow(&rig, &seen, last_id, 0, true);
+    CHECK_INT(rig_wait(&rig), 0);
+    CHECK(seen.has_gap);
+    CHECK(seen.text.len >= (1 << 20) - (64 << 10) && seen.text.len <= (1 << 20) + (64 << 10));
+    CHECK(str_starts(buf_str(&seen.text), STR("first\n")));
+    CHECK(str_ends(buf_str(&seen.text), STR("xlast\n")));
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
+    rig_done(&rig);
+}
+
+TEST(commands_end_by_signal_by_time_and_with_their_sandbox)
+{
+    struct rig rig;
+    char sandbox[64];
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
+    CHECK_INT(sh(&rig, sandbox, "sleep 100"), 0);
+    CHECK_INT(wait_for(&rig, last_id, 50), -1);
+    CHECK_INT(rig.why.code, ERR_TIMEOUT);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(last_id), SIGKILL, rig_on_plain), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_KILLED);
+    CHECK_INT(last.signal, SIGKILL);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(last_id), SIGKILL, rig_on_plain), -1);
+    CHECK_INT(rig.why.code, ERR_CONFLICT);
+
+    struct command_spec slow = {
+        .sandbox = str_of(sandbox), .shell = STR("sleep 100"), .timeout_ms = 100};
+    CHECK_INT(start(&rig, &slow), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_TIMEOUT);
+
+    CHECK_INT(sh(&rig, sandbox, "sleep 100"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_stop, str_of(sandbox), rig_on_sandbox), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_STOPPED);
+    CHECK_INT(sh(&rig, sandbox, "true"), -1);
+    CHECK_INT(rig.why.code, ERR_GONE);
+    rig_done(&rig);
+}
+
+TEST(what_cannot_start_says_why_and_leaves_nothing)
+{
+    struct rig rig;
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    struct str argv[] = {STR("/no/such/program")};
+    struct command_spec spec = {.sandbox = str_of(rig.id), .argv = argv, .arg_count = 1};
+    CHECK_INT(start(&rig, &spec), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    spec.cwd = STR("/no/such/dir");
+    CHECK_INT(start(&rig, &spec), -1);
+    spec.shell = STR("true");
+    CHECK_INT(start(&rig, &spec), -1);
+    CHECK_INT(rig.why.code, ERR_INVALID);
+    struct command_list list;
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    CHECK_OK(engine_command_list(rig.engine, &rig.caller, &(struct command_filter){0}, &arena,
+                                 &list, &err));
+    CHECK_INT(list.count, 0);
+    rig_done(&rig);
+}
+
+TEST(a_terminal_echoes_and_is_resized)
+{
+    struct rig rig;
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    struct command_spec spec = {.sandbox = str_of(rig.id),
+                                .shell = STR("read x; stty size; echo end"),
+                                .tty = true,
+                                .has_stdin = true,
+                                .rows = 10,
+                                .cols = 20};
+    CHECK_INT(start(&rig, &spec), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_command_resize, str_of(last_id), 33, 44, rig_on_plain), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_command_write, str_of(last_id), STR("x\n"), rig_on_plain), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    check_log(&rig, last_id, "x\r\n33 44\r\nend\r\n");
+    rig_done(&rig);
+}
+
+TEST(files_of_a_jail)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    (void)snprintf(id, sizeof id, "%s", rig.id);
+    CHECK_INT(rig_write(&rig, id, "/workspace/a/b.txt", "hello"), 0);
+    CHECK_INT(rig_read(&rig, id, "/workspace/a/b.txt"), 0);
+    CHECK_CSTR(rig.texts[0], "hello");
+    CHECK_INT(sh(&rig, id, "cat /workspace/a/b.txt; echo more > /workspace/c.txt"), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    check_log(&rig, last_id, "hello");
+    struct file_place place = {.sandbox = str_of(id)};
+    struct file_request list = {.op = FILE_LIST, .path = STR("/workspace"), .recursive = true};
+    CHECK_INT(RIG_CALL(&rig, engine_file, &place, &list, rig_on_file), 0);
+    CHECK_INT(rig.count, 3);
+    CHECK_CSTR(rig.texts[2], "a/b.txt");
+    struct file_request glob = {
+        .op = FILE_GLOB, .path = STR("/workspace"), .pattern = STR("**/*.txt")};
+    CHECK_INT(RIG_CALL(&rig, engine_file, &place, &glob, rig_on_file), 0);
+    CHECK_INT(rig.count, 2);
+    struct file_request edit = {.op = FILE_EDIT,
+                                .path = STR("/workspace/a/b.txt"),
+                                .old_text = STR("ell"),
+                                .new_text = STR("ipp")};
+    CHECK_INT(RIG_CALL(&rig, engine_file, &place, &edit, rig_on_file), 0);
+    CHECK_INT(rig_read(&rig, id, "/workspace/a/b.txt"), 0);
+    CHECK_CSTR(rig.texts[0], "hippo");
+    CHECK_INT(rig_read(&rig, id, "/nope"), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    /* More than a packet holds, both ways. */
+    AUTO_BUF struct buf big = {0};
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&big, "line %d\n", i);
+    CHECK_INT(rig_write(&rig, id, "/workspace/big", buf_cstr(&big)), 0);
+    struct file_request read = {
+        .op = FILE_READ, .path = STR("/workspace/big"), .offset = big.len - 11, .limit = 200000};
+    CHECK_INT(RIG_CALL(&rig, engine_file, &place, &read, rig_on_file), 0);
+    CHECK_CSTR(rig.texts[0], "line 19999\n");
+    struct file_request stale = {
+        .op = FILE_WRITE, .path = STR("/workspace/big"), .bytes = STR("x"), .if_match = STR("0-0")};
+    CHECK_INT(RIG_CALL(&rig, engine_file, &place, &stale, rig_on_file), -1);
+    CHECK_INT(rig.why.code, ERR_NO_MATCH);
+    rig_done(&rig);
+}
+
+TEST(a_paused_jail_goes_on_where_it_was)
+{
+    struct rig rig;
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    CHECK_INT(sh(&rig, rig.id, "sleep 0.3; echo woke"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(rig.id), rig_on_sandbox), 0);
+    CHECK_INT(rig.sandbox.state, SANDBOX_PAUSED);
+    CHECK_INT(wait_for(&rig, last_id, 600), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_resume, str_of(rig.id), rig_on_sandbox), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    check_log(&rig, last_id, "woke\n");
+    rig_done(&rig);
+}
+
+TEST(a_volume_outlives_sandboxes_and_has_one_writer)
+{
+    struct rig rig;
+    char volume[64], first[64];
+    struct err err = {0};
+    open_jails(&rig);
+    struct volume_spec spec = {.name = STR("data"), .capacity_bytes = 32 << 20};
+    int made = RIG_CALL(&rig, engine_volume_create, &spec, on_volume);
+    if (made < 0 && rig.why.code == ERR_UNSUPPORTED) {
+        rig_done(&rig);
+        SKIP("no directory can be limited here");
+    }
+    CHECK_INT(made, 0);
+    (void)snprintf(volume, sizeof volume, "%.60s", rig.texts[3]);
+    struct sandbox_spec with = {.volume = STR("data")};
+    CHECK_INT(rig_create(&rig, &with), 0);
+    (void)snprintf(first, sizeof first, "%s", rig.id);
+    CHECK_INT(rig_create(&rig, &with), -1);
+    CHECK_INT(rig.why.code, ERR_BUSY);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_delete, str_of(volume), rig_on_plain), -1);
+    CHECK_INT(rig.why.code, ERR_BUSY);
+    CHECK_INT(rig_write(&rig, first, "/workspace/kept", "kept"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(first), rig_on_plain), 0);
+    rig_close(&rig);
+    rig_reopen(&rig);
+    CHECK_INT(rig_create(&rig, &with), 0);
+    CHECK_INT(rig_read(&rig, rig.id, "/workspace/kept"), 0);
+    CHECK_CSTR(rig.texts[0], "kept");
+    struct volume_info info;
+    CHECK_OK(engine_volume_get(rig.engine, &rig.caller, STR("data"), &info, &err));
+    CHECK_INT(info.fence, 2);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(rig.id), rig_on_plain), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_delete, str_of(volume), rig_on_plain), 0);
+    CHECK_ERR(engine_volume_get(rig.engine, &rig.caller, STR("data"), &info, &err), ERR_NOT_FOUND);
+    rig_done(&rig);
+}
+
+TEST(two_callers_of_a_session_share_one_sandbox)
+{
+    struct rig rig;
+    open_jails(&rig);
+    struct session_spec spec = {.id = STR("session-1"), .idle_ms = 400};
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), 0);
+    struct command_spec run = {.session = STR("session-1"), .shell = STR("echo $$ > /workspace/f")};
+    rig.awaited += 2;
+    engine_command_start(rig.engine, &rig.caller, &run, on_command, &rig);
+    engine_command_start(rig.engine, &rig.caller, &run, on_command, &rig);
+    int started = rig_wait(&rig);
+    if (started < 0 && rig.why.code == ERR_UNSUPPORTED) {
+        rig_done(&rig);
+        SKIP("no directory can be limited here");
+    }
+    CHECK_INT(started, 0);
+    struct sandbox_list list;
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    CHECK_OK(engine_sandbox_list(rig.engine, &rig.caller, &(struct sandbox_filter){0}, &arena,
+                                 &list, &err));
+    CHECK_INT(list.count, 1);
+    struct session_info info = {.state = SESSION_ACTIVE};
+    for (int i = 0; i < 100 && info.state != SESSION_DORMANT; i++) {
+        rig_run_ms(&rig, 50);
+        CHECK_OK(engine_session_get(rig.engine, &rig.caller, STR("session-1"), &info, &err));
+    }
+    CHECK_INT(info.state, SESSION_DORMANT);
+    CHECK(info.volume.len > 0);
+    run.shell = STR("cat /workspace/f");
+    CHECK_INT(start(&rig, &run), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.code, 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_delete, STR("session-1"), rig_on_plain), 0);
+    rig_done(&rig);
+}
