@@ -369,7 +369,7 @@ int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd
     return 0;
 }
 
-void gateway_set_policy(struct gateway_session *session, struct policy *policy)
+int gateway_set_policy(struct gateway_session *session, struct policy *policy, struct err *err)
 {
     AUTO_BUF struct buf text = {0};
     struct policy *old = session->policy;
@@ -381,4 +381,7 @@ void gateway_set_policy(struct gateway_session *session, struct policy *policy)
         policy_put(policy, &text);
     struct post post = {.type = GATEWAY_POLICY, .bytes = buf_str(&text)};
     tell_or_end(session, &post);
+    if (session->gateway->is_gone)
+        return err_set(err, ERR_UNAVAILABLE, "the gateway's process is gone");
+    return 0;
 }

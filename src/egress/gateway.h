@@ -74,7 +74,9 @@ static inline void gateway_closep(struct gateway_session **p)
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd,
                 struct err *err) MUST_USE;
 /* Holds as soon as the worker has read it; the next worker begins with it. */
-void gateway_set_policy(struct gateway_session *session, struct policy *policy);
+/* UNAVAILABLE once the maker is gone, and nothing leaves any more. */
+int gateway_set_policy(struct gateway_session *session, struct policy *policy,
+                       struct err *err) MUST_USE;
 
 /* The maker: all of the process. Its socket to the owner is GATEWAY_FD. */
 int gateway_main(void);

@@ -192,17 +192,18 @@ TEST(a_policy_changes_while_it_runs)
 {
     AUTO_HOUSE struct house house = {0};
     AUTO_BUF struct buf got = {0};
+    struct err err = {0};
     house_open(&house);
     request(&house, "ok.test", &got);
     CHECK(says(&got, "200 OK"));
     stage_set_policy(&house.stage, "allow evil.test:PORT");
-    gateway_set_policy(house.session, house.stage.policy);
+    CHECK_OK(gateway_set_policy(house.session, house.stage.policy, &err));
     request(&house, "ok.test", &got);
     CHECK(says(&got, "403 Forbidden"));
     wait_workers(&house, 0);
     request(&house, "evil.test", &got); /* for the next worker too */
     CHECK(says(&got, "200 OK"));
-    gateway_set_policy(house.session, NULL);
+    CHECK_OK(gateway_set_policy(house.session, NULL, &err));
     request(&house, "evil.test", &got);
     CHECK(says(&got, "this sandbox has no network"));
 }
