@@ -20,9 +20,11 @@ enum {
     TLS_FIRST = 0x16,
 };
 
+/* Secrets go over TLS alone: where one is bound, a client that is slow to begin is waited for. */
 static bool may_be_anything(const struct guest *guest)
 {
-    return guest->port != HTTPS_PORT && guest->port != HTTP_PORT;
+    return guest->port != HTTPS_PORT && guest->port != HTTP_PORT &&
+           !secrets_go_to(guest->porter->options.secrets, &guest->host, guest->port);
 }
 
 static void refuse(struct guest *guest, enum verdict_reason reason, const char *why)

@@ -1,11 +1,9 @@
 #include "jail/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -13,6 +11,7 @@
 #include "base/id.h"
 #include "base/sys.h"
 #include "jail/cgroup_internal.h"
+#include "jail/reclaim.h"
 
 const char *const cgroup_slot_names[CG_COUNT] = {
     "memory", "pids", "cpu", "freezer", "unified",
@@ -49,40 +48,6 @@ static bool word_in_file(int dir_fd, const char *path, const char *word)
     return false;
 }
 
-/* Removes the groups in `fd`, all of whose processes died with their maker. */
-static void remove_groups(int fd)
-{
-    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL)
-        if (entry->d_type == DT_DIR && entry->d_name[0] == 'j')
-            (void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
-    if (dir != NULL)
-        (void)closedir(dir);
-}
-
-/* Corners whose makers were killed: a living one holds a lock on its corner. A young corner may
- * belong to a maker that has not come to locking it yet. */
-static void reclaim(int parent)
-{
-    enum { YOUNG_S = 10 };
-    DIR *dir = fdopendir(fcntl(parent, F_DUPFD_CLOEXEC, 3));
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        struct stat st;
-        if (strncmp(entry->d_name, "sandglass-", 10) != 0)
-            continue;
-        AUTO_CLOSE int fd = openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &st) < 0 || time(NULL) - st.st_ctime < YOUNG_S ||
-            flock(fd, LOCK_EX | LOCK_NB) < 0)
-            continue;
-        remove_groups(fd);
-        (void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
-    }
-    if (dir != NULL)
-        (void)closedir(dir);
-}
-
 static void say_why(struct cgroup_host *host, enum cgroup_slot slot, const char *where,
                     const char *reason)
 {
@@ -95,7 +60,9 @@ static void say_why(struct cgroup_host *host, enum cgroup_slot slot, const char 
 static int open_corner(struct cgroup_host *host, enum cgroup_slot slot)
 {
     const char *dir = host->layout.slots[slot].dir;
+    struct reclaimed unused = {0};
     AUTO_CLOSE int here = SYS(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bool is_locked = here >= 0 && reclaim_lock(here);
     if (here < 0 || (SYS(mkdirat(here, host->name, 0755)) < 0 && errno != EEXIST)) {
         say_why(host, slot, dir, strerror(errno));
         return -1;
@@ -103,7 +70,8 @@ static int open_corner(struct cgroup_host *host, enum cgroup_slot slot)
     int fd = SYS(openat(here, host->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd >= 0)
         (void)flock(fd, LOCK_EX | LOCK_NB);
-    reclaim(here);
+    reclaim_corners(here, is_locked, &unused);
+    reclaim_unlock(here);
     if (fd < 0)
         say_why(host, slot, dir, strerror(errno));
     else
@@ -150,7 +118,7 @@ refused:
     say_why(host, slot, "not delegated", err.msg);
 }
 
-static int read_layout(struct cgroup_layout *layout, struct err *err)
+int cgroup_read_layout(struct cgroup_layout *layout, struct err *err)
 {
     AUTO_BUF struct buf self = buf_with_limit(CGROUP_TEXT_MAX);
     AUTO_BUF struct buf mounts = buf_with_limit(CGROUP_TEXT_MAX);
@@ -169,7 +137,7 @@ int cgroup_host_open(struct cgroup_host *host, struct err *err)
     char id[ID_SIZE];
     id_new(id);
     (void)snprintf(host->name, sizeof host->name, "sandglass-%.12s", id);
-    if (read_layout(&host->layout, err) < 0)
+    if (cgroup_read_layout(&host->layout, err) < 0)
         return -1;
     if (host->layout.slots[CG_UNIFIED].version == 2)
         host->fds[CG_UNIFIED] = open_corner(host, CG_UNIFIED);

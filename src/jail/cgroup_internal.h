@@ -12,6 +12,8 @@ extern const char *const cgroup_slot_names[CG_COUNT];
 int cgroup_read_text(int dir_fd, const char *path, struct buf *out, struct err *err) MUST_USE;
 int cgroup_write_text(int dir_fd, const char *path, const char *text, struct err *err) MUST_USE;
 
+int cgroup_read_layout(struct cgroup_layout *layout, struct err *err) MUST_USE;
+
 /* Our corner of the hierarchy that serves `slot`. */
 static inline int cgroup_slot_fd(const struct cgroup_host *host, enum cgroup_slot slot)
 {
