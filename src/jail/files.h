@@ -33,7 +33,8 @@ struct arena;
 int jail_ask_file(struct jail *jail, const struct jail_file *question, int data_fd,
                   uint32_t *ret_id, struct err *err) MUST_USE;
 /* Ends a file operation or a connect: its last event comes soon, CANCELED unless it was done
- * already. Small verbs are done when they are read. */
+ * already. Small verbs are done when they are read; a synced write or an edit may still come to its
+ * end, a recursive delete stops half-way, anything else leaves the tree as it was. */
 int jail_cancel(struct jail *jail, uint32_t id, struct err *err) MUST_USE;
 
 /* The records of a part, one after the other: false at the end. Strings stay in the event. */

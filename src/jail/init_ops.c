@@ -109,9 +109,13 @@ static bool arrange(const struct op_work *work, int reply_fd)
 
 static void NORETURN run(const struct op_work *work, int reply_fd)
 {
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    sigset_t blocked;
+    (void)sigemptyset(&blocked);
+    /* These are short, and would leave half a file beside the place: cancelled, they go on. */
+    if (work->row != NULL &&
+        (work->row->verb == JAIL_FILE_WRITE || work->row->verb == JAIL_FILE_EDIT))
+        (void)sigaddset(&blocked, SIGTERM);
+    (void)sigprocmask(SIG_SETMASK, &blocked, NULL);
     (void)setsid();
     if (!arrange(work, reply_fd))
         _exit(1);

@@ -48,23 +48,36 @@ export async function server(t, answer, certs) {
   return { seen, port: made.address().port, server: made };
 }
 
-// Answers A queries from the table, others with nothing; `asked` has the names.
+// "fe80::1" and "10.0.0.1" as the bytes of a record.
+function addressBytes(address) {
+  if (!address.includes(':')) return address.split('.').map(Number);
+  const [before, after = ''] = address.split('::').map((part) => part.split(':').filter((word) => word !== ''));
+  const words = address.includes('::') ? [...before, ...Array(8 - before.length - after.length).fill('0'), ...after] : before;
+  return words.flatMap((word) => [parseInt(word, 16) >> 8, parseInt(word, 16) & 255]);
+}
+
+// Answers A and AAAA queries from the table (an address, a list of them, or a function that gives
+// either at each query); `asked` has the names.
 export async function nameServer(t, table) {
   const socket = dgram.createSocket('udp4'), asked = [];
   socket.on('message', (query, from) => {
     let at = 12;
     const labels = [];
     for (; query[at] > 0; at += query[at] + 1) labels.push(query.toString('latin1', at + 1, at + 1 + query[at]));
-    const name = labels.join('.').toLowerCase(), type = query.readUInt16BE(at + 1), address = table[name];
+    const name = labels.join('.').toLowerCase(), type = query.readUInt16BE(at + 1), entry = table[name];
     asked.push(name);
     const head = Buffer.from(query.subarray(0, at + 5));
-    const has = address !== undefined && type === 1;
-    head.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2);
-    head.writeUInt16BE(has ? 1 : 0, 6);
+    const records = [typeof entry === 'function' ? entry(type) : entry].flat()
+      .filter((address) => address !== undefined && type === (address.includes(':') ? 28 : 1))
+      .map((address) => {
+        const bytes = addressBytes(address);
+        return Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 1, 0, bytes.length, ...bytes]);
+      });
+    head.writeUInt16BE(entry === undefined ? 0x8183 : 0x8180, 2);
+    head.writeUInt16BE(records.length, 6);
     head.writeUInt16BE(0, 8);
     head.writeUInt16BE(0, 10);
-    const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, ...(address ?? '').split('.').map(Number)]);
-    socket.send(has ? Buffer.concat([head, record]) : head, from.port, from.address);
+    socket.send(Buffer.concat([head, ...records]), from.port, from.address);
   });
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');

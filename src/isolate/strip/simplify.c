@@ -449,10 +449,25 @@ static void simplify_clause(struct simplify *s, uint32_t open)
         s->entries.ptr[i].is_dead = true;
 }
 
+/* `import defer * as n from "x"`, `import source x from "x"`: newer than the grammar. The parser
+ * does not see the word; the answer keeps it. */
+static void hide_phase(struct simplify *s, uint32_t i)
+{
+    bool is_phase = (word_is(s, i, "defer") && sign_is(s, i + 1, '*')) ||
+                    (word_is(s, i, "source") && i + 2 < s->entries.len &&
+                     s->entries.ptr[i + 1].token.kind == TOKEN_WORD && word_is(s, i + 2, "from"));
+    if (!is_phase)
+        return;
+    memset(s->text + start_of(s, i), ' ', end_of(s, i) - start_of(s, i));
+    s->has_changed = true;
+}
+
 /* After `import` or `export`. */
 static void simplify_module_words(struct simplify *s, uint32_t i)
 {
     uint32_t next = i + 1;
+    if (word_is(s, i, "import"))
+        hide_phase(s, next);
     bool is_type = word_is(s, next, "type");
     if (is_type && sign_is(s, next + 1, '*')) {
         if (word_is(s, i, "export"))
@@ -532,6 +547,33 @@ static bool is_in_decorator(const struct simplify *s, uint32_t i)
            (sign_is(s, i - 1, '@') || (i > 1 && sign_is(s, i - 1, '(') && sign_is(s, i - 2, '@')));
 }
 
+/* The token behind the decorator at `i`. */
+static uint32_t skip_decorator(const struct simplify *s, uint32_t i)
+{
+    i++;
+    while (i + 1 < s->entries.len &&
+           (s->entries.ptr[i].token.kind == TOKEN_WORD || sign_is(s, i, '.'))) {
+        bool goes_on = sign_is(s, i, '.') || sign_is(s, i + 1, '.') || sign_is(s, i + 1, '(');
+        i++;
+        if (!goes_on)
+            return i;
+    }
+    uint32_t close = sign_is(s, i, '(') ? s->entries.ptr[i].match : NONE;
+    return close == NONE ? i : close + 1;
+}
+
+/* Decorators of `declare class`, which the grammar does not know: they go with it. */
+static void simplify_decorators(struct simplify *s, uint32_t first)
+{
+    uint32_t i = first;
+    for (int n = 0; n < LOOK_BACK_MAX && sign_is(s, i, '@'); n++)
+        i = skip_decorator(s, i);
+    bool is_class =
+        word_is(s, i + 1, "class") || (word_is(s, i + 1, "abstract") && word_is(s, i + 2, "class"));
+    if (i > first && word_is(s, i, "declare") && is_class)
+        take_out(s, first, end_of(s, i - 1));
+}
+
 /* `f<A>(x)`, `` tag<A>`x` ``, `<A>(x) =>`, `{ m<A>(x) {} }`. */
 static void simplify_angle(struct simplify *s, uint32_t i)
 {
@@ -602,6 +644,8 @@ static void simplify_token(struct simplify *s, uint32_t i)
         simplify_angle(s, i);
     else if (sign_is(s, i, '('))
         simplify_parenthesis(s, i);
+    else if (sign_is(s, i, '@'))
+        simplify_decorators(s, i);
     if (entry->token.kind != TOKEN_WORD)
         return;
     if (i > 0 && (sign_is(s, i - 1, '.') || sign_is(s, i - 1, SIGN_CHAIN)))

@@ -308,3 +308,30 @@ TEST(appends_and_leaves_the_rest_alone_on_failure)
     CHECK_ERR(strip_run(shared(), STRIP_TS, STR("enum A {}"), &js, NULL, &err), ERR_UNSUPPORTED);
     CHECK_STR(buf_str(&js), "// a     ;");
 }
+
+TEST(newer_syntax_than_the_grammar_knows)
+{
+    check("import defer * as ns from 'x';\nlet a: T = ns.b",
+          "import defer * as ns from 'x';\nlet a    = ns.b");
+    check("import source x from 'y'; let a: T", "import source x from 'y'; let a   ");
+    check("import defer from 'x'; import source from 'y'",
+          "import defer from 'x'; import source from 'y'");
+    check("@dec declare class A { x: number }\n1", "                                  \n1");
+    check("@a.b(1) @c() declare abstract class A {}\n1",
+          "                                        \n1");
+    check("@dec class A { @dec declare x: number }", "@dec class A { ;                      }");
+}
+
+TEST(names_declared_at_the_top)
+{
+    AUTO_BUF struct buf names = {0};
+    strip_names(shared(),
+                STR("const a = 1, {b, c: d, e = f, ...g} = h, [i, [j = k]] = l; let m; var n = o;\n"
+                    "class P extends Q { r = 1 } function s(t) { const u = 1 } async function* v() "
+                    "{} if (w) { let x } return y"),
+                &names);
+    CHECK_CSTR(buf_cstr(&names), "a\nb\nd\ne\ng\ni\nj\nm\nn\nP\ns\nv");
+    buf_clear(&names);
+    strip_names(shared(), STR("const = "), &names);
+    CHECK_CSTR(buf_cstr(&names), "");
+}

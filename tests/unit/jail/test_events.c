@@ -10,8 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/sys.h"
+#include "jail/files.h"
 #include "jail/init.h"
 #include "jail/kernel.h"
 #include "jail/wire.h"
@@ -281,3 +284,43 @@ TEST(descriptors_nobody_asked_for_are_closed)
     CHECK_INT(event.fd, -1);
     CHECK_INT(test_open_fds(), before);
 }
+
+#ifdef SG_FAULTS
+/* A warden, a jail, a command, a search by the helper, and the end of it all. */
+static int whole_life(struct err *err)
+{
+    AUTO_WARDEN struct warden_link *own = NULL;
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *argv[] = {"true", NULL};
+    struct jail_command command = {.argv = argv};
+    struct jail_plan plan = place_plan((struct jail_plan){0});
+    struct files_grep grep;
+    struct jail_exit ended;
+    uint32_t id;
+    if (warden_start(&own, err) < 0 || jail_make(own, &plan, &jail, err) < 0 ||
+        jail_start(jail, &command, (int[]){null, null, null}, &id, NULL, err) < 0 ||
+        jail_wait(jail, 60000, &ended, err) < 0)
+        return -1;
+    return jail_file_grep(jail, STR("/workspace"), STR("x"), NULL, &arena, &grep, err);
+}
+
+TEST(whatever_call_fails_nothing_stays_behind)
+{
+    struct err err = {0};
+    (void)place_warden(); /* the one of this program is there before we count */
+    CHECK_OK(whole_life(&err));
+    int fds = test_open_fds(), failed = 0;
+    for (int64_t nth = 1;; nth++) {
+        (void)sys_fail_at(nth);
+        int done = whole_life(&err);
+        int64_t calls = sys_fail_at(0);
+        CHECK_INT(test_open_fds(), fds);
+        failed += done < 0;
+        if (calls < nth)
+            break;
+    }
+    CHECK(failed > 10);
+}
+#endif
