@@ -69,12 +69,16 @@ static int open_tls(struct exec_net *net, struct exec_request *request, struct e
     struct jail_plan *plan = &request->plan;
     if (request->authority == NULL)
         return 0;
-    if (plan->mount_count == JAIL_MOUNTS_MAX)
-        return err_set(err, ERR_INVALID, "more than %d mounts", JAIL_MOUNTS_MAX - 1);
+    if (plan->mount_count + 2 > JAIL_MOUNTS_MAX)
+        return err_set(err, ERR_INVALID, "more than %d mounts", JAIL_MOUNTS_MAX - 2);
     if (write_bundle(net, err) < 0)
         return -1;
     plan->mounts[plan->mount_count++] =
         (struct jail_mount){.src = net->bundle, .dst = SETTINGS_OWN_CA_FILE};
+    /* Programs that read no variables look where the system has its roots. */
+    if (access(SETTINGS_CA_FILE, R_OK) == 0)
+        plan->mounts[plan->mount_count++] =
+            (struct jail_mount){.src = net->bundle, .dst = SETTINGS_CA_FILE};
     const char *roots = request->ca_file.len > 0 ? buf_cstr(&request->ca_file) : NULL;
     return gateway_use_roots(net->gateway, roots, err);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,6 +82,8 @@ struct gateway *gateway_free(struct gateway *gateway)
     if (gateway == NULL)
         return NULL;
     assert(gateway->sessions == NULL);
+    if (gateway->fd >= 0)
+        (void)shutdown(gateway->fd, SHUT_RDWR); /* a forked child may hold a copy */
     fd_close(&gateway->fd);
     fd_close(&gateway->epoll_fd);
     if (gateway->pid > 0)
@@ -106,6 +109,15 @@ int gateway_fd(const struct gateway *gateway)
 static void forget_worker(struct gateway_session *session)
 {
     fd_close(&session->worker_fd); /* leaves the epoll set with it */
+}
+
+/* For what the next worker begins with anyway: one that cannot be told has ended, or is made to end
+ * by losing its owner, so that none goes on with what holds no more. */
+static void tell_or_end(struct gateway_session *session, const struct post *post)
+{
+    struct err err;
+    if (session->worker_fd >= 0 && post_send(session->worker_fd, post, &err) < 0)
+        forget_worker(session);
 }
 
 static int tell(struct gateway_session *session, enum gateway_message type, struct str bytes,
@@ -353,7 +365,8 @@ int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd
     if (post_send(session->gateway->fd, &post, err) < 0)
         return -1;
     post.type = GATEWAY_SOCKET;
-    return session->worker_fd < 0 ? 0 : post_send(session->worker_fd, &post, err);
+    tell_or_end(session, &post);
+    return 0;
 }
 
 int gateway_set_policy(struct gateway_session *session, struct policy *policy, struct err *err)
@@ -362,11 +375,13 @@ int gateway_set_policy(struct gateway_session *session, struct policy *policy, s
     struct policy *old = session->policy;
     session->policy = policy == NULL ? NULL : policy_ref(policy);
     (void)policy_free(old);
-    if (session->worker_fd < 0)
-        return 0;
     if (policy == NULL)
         buf_put_cstr(&text, "none");
     else
         policy_put(policy, &text);
-    return tell(session, GATEWAY_POLICY, buf_str(&text), err);
+    struct post post = {.type = GATEWAY_POLICY, .bytes = buf_str(&text)};
+    tell_or_end(session, &post);
+    if (session->gateway->is_gone)
+        return err_set(err, ERR_UNAVAILABLE, "the gateway's process is gone");
+    return 0;
 }

@@ -74,6 +74,7 @@ static inline void gateway_closep(struct gateway_session **p)
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd,
                 struct err *err) MUST_USE;
 /* Holds as soon as the worker has read it; the next worker begins with it. */
+/* UNAVAILABLE once the maker is gone, and nothing leaves any more. */
 int gateway_set_policy(struct gateway_session *session, struct policy *policy,
                        struct err *err) MUST_USE;
 

@@ -15,7 +15,7 @@
 
 enum {
     PIECE = 64 << 10,
-    PIPE_SIZE = 256 << 10,
+    PIPE_SIZE = 1 << 20,
     LONG = 512 << 10, /* bytes after which a direction gets a pipe */
     TURNS = 16,       /* pieces moved before others get their turn */
 };

@@ -155,6 +155,14 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
     return 0;
 }
 
+int engine_maker_pid(const struct engine *engine, enum engine_tier tier)
+{
+    const struct provider_table *table = engine->tables[tier];
+    return table == NULL || table->maker_pid == NULL || engine->providers[tier] == NULL
+               ? 0
+               : table->maker_pid(engine->providers[tier]);
+}
+
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why)
 {
     if (engine->is_stopping)

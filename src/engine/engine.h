@@ -46,5 +46,8 @@ void engine_stop(struct engine *engine, engine_done *done, void *ctx);
 struct engine *engine_free(struct engine *engine);
 DEFINE_FREEP(engine)
 
+/* The process that makes places of a tier; 0 when there is none. For figures and tests. */
+int engine_maker_pid(const struct engine *engine, enum engine_tier tier);
+
 /* True when everything that start has to do is done; else what is missing, for /readyz. */
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why);

@@ -2,7 +2,7 @@
 
 #include "engine/file.h"
 
-#include "engine/session_internal.h"
+#include "engine/file_work.h"
 
 void file_etag(const struct file_info *info, char out[FILE_ETAG_SIZE])
 {
@@ -11,15 +11,6 @@ void file_etag(const struct file_info *info, char out[FILE_ETAG_SIZE])
 }
 
 /* --- Finding the place --- */
-
-/* Somebody who needs a place with files; the work counts until work_end. */
-struct work {
-    struct session_want session;
-    struct want want;
-    struct engine *engine;
-    struct sandbox *sandbox; /* once it is there */
-    void (*call)(struct work *work, const struct err *why);
-};
 
 static void work_running(struct want *want, struct sandbox *sandbox, const struct err *why)
 {
@@ -44,8 +35,7 @@ static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
 {
 }
 
-/* A place that was made for a volume's files goes when nobody needs it. */
-static void work_end(struct work *work)
+void work_end(struct work *work)
 {
     struct sandbox *sandbox = work->sandbox;
     work->sandbox = NULL;
@@ -87,9 +77,8 @@ static int volume_place(struct engine *engine, const struct engine_caller *calle
     return 0;
 }
 
-/* `call` comes once unless this fails. */
-static int work_start(struct engine *engine, const struct engine_caller *caller,
-                      const struct file_place *place, struct work *work, struct err *err)
+int work_start(struct engine *engine, const struct engine_caller *caller,
+               const struct file_place *place, struct work *work, struct err *err)
 {
     struct sandbox *sandbox = NULL;
     struct session *session = NULL;
@@ -185,15 +174,21 @@ static void on_place(struct work *work, const struct err *why)
     loop_post(work->engine->loop, &filing->task);
 }
 
+int file_check_path(struct str path, struct err *err)
+{
+    if (path.len == 0 || path.ptr[0] != '/' || path.len > FILE_PATH_MAX ||
+        str_find_char(path, '\0') != path.len)
+        return err_set(err, ERR_INVALID, "path: absolute and at most %d bytes, please",
+                       FILE_PATH_MAX);
+    return 0;
+}
+
 static int check(const struct file_request *request, struct err *err)
 {
     if (request->op >= FILE_OP_COUNT)
         return err_set(err, ERR_INVALID, "no such operation");
-    if (request->path.len == 0 || request->path.ptr[0] != '/' ||
-        request->path.len > FILE_PATH_MAX ||
-        str_find_char(request->path, '\0') != request->path.len)
-        return err_set(err, ERR_INVALID, "path: absolute and at most %d bytes, please",
-                       FILE_PATH_MAX);
+    if (file_check_path(request->path, err) < 0)
+        return -1;
     if (request->bytes.len > FILE_WRITE_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d bytes at once", FILE_WRITE_MAX);
     if (request->op == FILE_READ && request->limit > FILE_WRITE_MAX)

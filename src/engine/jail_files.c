@@ -45,7 +45,7 @@ static void finish(struct filing *filing, const struct err *why)
     filing_free(filing);
 }
 
-static struct file_info info_of(struct str path, const struct files_stat *stat)
+struct file_info jail_file_info(struct str path, const struct files_stat *stat)
 {
     static const enum file_type types[] = {[FILES_REGULAR] = FILE_REGULAR,
                                            [FILES_DIRECTORY] = FILE_DIRECTORY,
@@ -194,7 +194,7 @@ static void take_part(struct filing *filing, struct str part)
     struct arena *arena = &filing->arena;
     if (filing->request.op == FILE_LIST)
         while (jail_part_entry(&part, &entry))
-            *vec_push(&filing->entries) = info_of(arena_dup(arena, entry.path), &entry.stat);
+            *vec_push(&filing->entries) = jail_file_info(arena_dup(arena, entry.path), &entry.stat);
     else if (filing->request.op == FILE_GLOB)
         while (jail_part_path(&part, &path))
             *vec_push(&filing->entries) = (struct file_info){.path = arena_dup(arena, path)};
@@ -227,7 +227,7 @@ static void take_answer(struct filing *filing, const struct jail_file_answer *fi
     filing->answer.created = file->created;
     filing->answer.count = file->count;
     if (filing->request.op == FILE_STAT)
-        filing->answer.info = info_of(filing->request.path, &file->stat);
+        filing->answer.info = jail_file_info(filing->request.path, &file->stat);
     if (filing->request.op == FILE_READ && filing->fd < 0)
         filing->answer.bytes = arena_dup(&filing->arena, file->bytes);
     if (filing->request.op == FILE_READ && filing->fd >= 0 && take_contents(filing, &err) < 0) {
@@ -249,7 +249,7 @@ static void check_match(struct filing *filing, const struct files_stat *stat)
 {
     struct err err = {0};
     char etag[FILE_ETAG_SIZE];
-    struct file_info info = info_of(filing->request.path, stat);
+    struct file_info info = jail_file_info(filing->request.path, stat);
     file_etag(&info, etag);
     if (!str_eq(str_of(etag), filing->request.if_match)) {
         (void)err_set(&err, ERR_NO_MATCH, "'%.*s' has changed", STR_ARG(filing->request.path));
@@ -269,9 +269,9 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
     } else if (event->type == JAIL_EVENT_FILE && filing->step == CHECKING) {
         check_match(filing, &event->file->stat);
     } else if (event->type == JAIL_EVENT_FILE && filing->step == LOOKING) {
-        filing->answer.info =
-            info_of(filing->request.op == FILE_MOVE ? filing->request.to : filing->request.path,
-                    &event->file->stat);
+        filing->answer.info = jail_file_info(filing->request.op == FILE_MOVE ? filing->request.to
+                                                                             : filing->request.path,
+                                             &event->file->stat);
         finish(filing, NULL);
     } else if (event->type == JAIL_EVENT_FILE) {
         take_answer(filing, event->file);

@@ -88,6 +88,7 @@ struct provider_table {
     int (*open)(const struct provider_host *host, struct provider **ret_provider, struct err *err);
     /* After every place was ended. Every `done` that is owed comes before this returns. */
     void (*close)(struct provider *provider);
+    int (*maker_pid)(const struct provider *provider); /* 0: none */
 
     void (*sandbox_create)(struct provider *provider, const struct place_spec *spec,
                            place_done *done, void *ctx);
@@ -124,6 +125,8 @@ struct provider_table {
                  const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                  struct err *err);
     void (*watcher_free)(void *watcher);
+
+    void (*port)(struct place *place, uint16_t port, port_done *done, void *ctx);
 
     /* The image lets a place go on after a restart of the daemon; empty when it would begin anew.
      */

@@ -674,12 +674,18 @@ static int open_provider(const struct provider_host *host, struct provider **ret
     return 0;
 }
 
+static int maker_pid(const struct provider *provider)
+{
+    return provider->warden == NULL ? 0 : (int)warden_pid(provider->warden);
+}
+
 const struct provider_table provider_jail = {
     .name = "jail",
     .tier = ENGINE_TIER_JAIL,
     .runtime = "bash",
     .open = open_provider,
     .close = close_provider,
+    .maker_pid = maker_pid,
     .sandbox_create = create,
     .sandbox_end = end,
     .exec = jail_exec,
@@ -691,6 +697,16 @@ const struct provider_table provider_jail = {
     .exec_flow = jail_exec_flow,
     .exec_free = jail_exec_free,
     .files = jail_files,
+    .file_get = jail_file_get,
+    .reader_flow = jail_reader_flow,
+    .reader_free = jail_reader_free,
+    .file_put = jail_file_put,
+    .writer_write = jail_writer_write,
+    .writer_finish = jail_writer_finish,
+    .writer_free = jail_writer_free,
+    .watch = jail_file_watch,
+    .watcher_free = jail_watcher_free,
+    .port = jail_port,
     .pause = pause_place,
     .resume = resume,
     .network = set_network,

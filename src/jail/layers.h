@@ -85,5 +85,6 @@ int layers_stock(struct layers *layers, size_t count, struct err *err) MUST_USE;
  * With NULL: of all. */
 int layers_reclaim(struct layers *layers, const char *id, struct err *err) MUST_USE;
 /* After a start: finishes or undoes what a crash interrupted and brings limits back that a reboot
- * took. Nothing may be running. A second run changes nothing. */
+ * took. Nothing may be running. A second run changes nothing. Goes on past a sandbox that cannot be
+ * brought back, and then fails with the first reason. */
 int layers_recover(struct layers *layers, struct err *err) MUST_USE;

@@ -181,18 +181,45 @@ static int reclaim_one(struct layers *layers, const char *id, struct err *err)
                                                    : layers_make_spare(layers, box.layers_fd, err);
 }
 
+/* One that is damaged must not keep the others from being looked after. */
+struct sweep {
+    struct layers *layers;
+    struct err first;
+};
+
+static void note_failure(struct sweep *sweep, const struct err *why)
+{
+    if (sweep->first.code == ERR_NONE)
+        sweep->first = *why;
+}
+
+static int end_sweep(const struct sweep *sweep, struct err *err)
+{
+    if (sweep->first.code == ERR_NONE)
+        return 0;
+    *err = sweep->first;
+    return -1;
+}
+
 static int reclaim_if_box(void *ctx, const char *name, struct err *err)
 {
-    return id_is_valid(str_of(name)) ? reclaim_one(ctx, name, err) : 0;
+    struct sweep *sweep = ctx;
+    struct err why = {0};
+    (void)err;
+    if (id_is_valid(str_of(name)) && reclaim_one(sweep->layers, name, &why) < 0)
+        note_failure(sweep, &why);
+    return 0;
 }
 
 int layers_reclaim(struct layers *layers, const char *id, struct err *err)
 {
     if (id != NULL)
         return reclaim_one(layers, id, err);
-    if (layer_each(layers->sandboxes_fd, reclaim_if_box, layers, err) < 0)
+    struct sweep sweep = {.layers = layers};
+    if (layer_each(layers->sandboxes_fd, reclaim_if_box, &sweep, err) < 0 ||
+        tree_reclaim(layers->trash_fd, err) < 0)
         return -1;
-    return tree_reclaim(layers->trash_fd, err);
+    return end_sweep(&sweep, err);
 }
 
 struct stale {
@@ -247,11 +274,16 @@ static int recover_box(struct layers *layers, const char *id, struct err *err)
 
 static int recover_entry(void *ctx, const char *name, struct err *err)
 {
-    struct layers *layers = ctx;
+    struct sweep *sweep = ctx;
+    struct err why = {0};
+    int done = 0;
+    (void)err;
     if (id_is_valid(str_of(name)))
-        return recover_box(layers, name, err);
-    if (str_starts(str_of(name), STR(".new-")))
-        return layers_remove_box(layers, name, err);
+        done = recover_box(sweep->layers, name, &why);
+    else if (str_starts(str_of(name), STR(".new-")))
+        done = layers_remove_box(sweep->layers, name, &why);
+    if (done < 0)
+        note_failure(sweep, &why);
     return 0;
 }
 
@@ -266,8 +298,10 @@ static int recover_stock(void *ctx, const char *name, struct err *err)
 
 int layers_recover(struct layers *layers, struct err *err)
 {
+    struct sweep sweep = {.layers = layers};
     if (layer_each(layers->stock_fd, recover_stock, layers, err) < 0 ||
-        layer_each(layers->sandboxes_fd, recover_entry, layers, err) < 0)
+        layer_each(layers->sandboxes_fd, recover_entry, &sweep, err) < 0 ||
+        end_sweep(&sweep, err) < 0)
         return err_wrap(err, "recover");
     return 0;
 }

@@ -202,15 +202,30 @@ int volumes_reclaim(struct volumes *volumes, struct err *err)
     return tree_reclaim(volumes->trash_fd, err);
 }
 
+/* One that cannot be removed must not keep the others. */
+struct sweep {
+    struct volumes *volumes;
+    struct err first;
+};
+
 static int recover_entry(void *ctx, const char *name, struct err *err)
 {
-    struct volumes *volumes = ctx;
-    return str_starts(str_of(name), STR(".new-")) ? remove_box(volumes, name, err) : 0;
+    struct sweep *sweep = ctx;
+    struct err why = {0};
+    (void)err;
+    if (str_starts(str_of(name), STR(".new-")) && remove_box(sweep->volumes, name, &why) < 0 &&
+        sweep->first.code == ERR_NONE)
+        sweep->first = why;
+    return 0;
 }
 
 int volumes_recover(struct volumes *volumes, struct err *err)
 {
-    if (layer_each(volumes->volumes_fd, recover_entry, volumes, err) < 0)
+    struct sweep sweep = {.volumes = volumes};
+    if (layer_each(volumes->volumes_fd, recover_entry, &sweep, err) < 0)
         return err_wrap(err, "recover volumes");
-    return 0;
+    if (sweep.first.code == ERR_NONE)
+        return 0;
+    *err = sweep.first;
+    return err_wrap(err, "recover volumes");
 }

@@ -20,6 +20,8 @@
 #define OPEN_MARK "store.open" /* not closed in good order yet: its log must be there */
 #define LOCK_NAME "store.lock"
 
+enum { LOCK_WAIT_MS = 300, LOCK_STEP_MS = 10 };
+
 extern const struct embed_file store_schema[];
 
 int store_hold(struct store *store, struct err *err)
@@ -31,8 +33,15 @@ int store_hold(struct store *store, struct err *err)
         openat(store->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (store->lock_fd < 0)
         return err_sys(err, errno, "open '" LOCK_NAME "'");
-    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return 0;
+    /* A child that a killed daemon had just forked holds the lock until it executes its program. */
+    const struct timespec moment = {0, LOCK_STEP_MS * 1000000};
+    for (int waited = 0; waited < LOCK_WAIT_MS; waited += LOCK_STEP_MS) {
+        if (flock(store->lock_fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK)
+            break;
+        (void)nanosleep(&moment, NULL);
+    }
     if (errno == EWOULDBLOCK)
         return err_set(err, ERR_BUSY, "another process has it; end that one first");
     return err_sys(err, errno, "lock '" LOCK_NAME "'");

@@ -61,6 +61,21 @@ print(s.recv(10000).decode())`;
   assert.strictEqual(it.tls.seen[0].headers['x-api-key'], it.value);
 });
 
+test('programs that read no variables trust the sandbox\'s authority too', { timeout }, async (t) => {
+  const it = await setup(t);
+  if (it.skip) return t.skip(it.skip);
+  const python = `import urllib.request as u; r = u.Request('${it.url}/', headers={'X-Api-Key': '$KEY'}); print(u.urlopen(r).read().decode())`;
+  const commands = { curl: `curl -sS -H "X-Api-Key: $KEY" ${it.url}/`, wget: `wget -q -O - --header "X-Api-Key: $KEY" ${it.url}/`,
+    python3: `/usr/bin/python3 -c "${python}"` };
+  for (const [program, command] of Object.entries(commands))
+    for (const more of [[], ['--overlay']]) {
+      if (!existsSync(`/usr/bin/${program}`)) continue;
+      const ran = await it.sh(`exec env -i PATH=/usr/bin:/bin KEY=$KEY sh -c '${command.replaceAll("'", `'\\''`)}'`, more);
+      assert.match(ran.stdout, /^you sent sgs_/, `${program}: ${ran.stdout}${ran.stderr}`);
+      assert.strictEqual(it.tls.seen.pop().headers['x-api-key'], it.value);
+    }
+});
+
 test('git clones with a key that it never sees', { timeout }, async (t) => {
   const files = { root: null };
   const it = await setup(t, { programs: ['git'], answer: (got, response) => {

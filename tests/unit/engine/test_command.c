@@ -412,3 +412,188 @@ TEST(two_callers_of_a_session_share_one_sandbox)
     CHECK_INT(RIG_CALL(&rig, engine_session_delete, STR("session-1"), rig_on_plain), 0);
     rig_done(&rig);
 }
+
+/* --- Contents of any size --- */
+
+struct flow {
+    struct rig *rig;
+    struct file_writer *writer;
+    struct file_reader *reader;
+    uint64_t sent, got, size;
+    bool has_head, is_wrong;
+    int news;
+};
+
+enum { FLOW_BYTES = 20 << 20 };
+
+static char byte_at(uint64_t offset)
+{
+    return (char)('a' + offset % 23);
+}
+
+static void send_more(struct flow *flow)
+{
+    char bytes[65536];
+    while (flow->sent < FLOW_BYTES) {
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = byte_at(flow->sent + i);
+        flow->sent += sizeof bytes;
+        if (!file_writer_write(flow->writer, str_n(bytes, sizeof bytes)))
+            return;
+    }
+    file_writer_finish(flow->writer);
+}
+
+static void on_drain(void *ctx)
+{
+    send_more(ctx);
+}
+
+static void on_put(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct flow *flow = ctx;
+    if (answer != NULL)
+        flow->size = answer->info.size;
+    rig_on_plain(flow->rig, why);
+}
+
+static void on_head(void *ctx, const struct file_info *info)
+{
+    struct flow *flow = ctx;
+    flow->has_head = true;
+    flow->size = info->size;
+}
+
+static void on_data(void *ctx, struct str bytes)
+{
+    struct flow *flow = ctx;
+    for (size_t i = 0; i < bytes.len; i++)
+        flow->is_wrong |= bytes.ptr[i] != byte_at(flow->got + i);
+    flow->got += bytes.len;
+    if (flow->got % 7 == 0) { /* a reader with a pace of its own */
+        file_reader_pause(flow->reader);
+        file_reader_resume(flow->reader);
+    }
+}
+
+static void on_get_end(void *ctx, const struct err *why)
+{
+    struct flow *flow = ctx;
+    rig_on_plain(flow->rig, why);
+}
+
+static void on_news(void *ctx, UNUSED const struct file_event *event)
+{
+    struct flow *flow = ctx;
+    flow->news++;
+}
+
+static void on_news_end(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+static const struct file_writer_calls put_calls = {on_drain, on_put};
+static const struct file_reader_calls get_calls = {on_head, on_data, on_get_end};
+static const struct file_watch_calls news_calls = {on_news, on_news_end};
+
+TEST(contents_of_any_size_go_in_and_out)
+{
+    struct rig rig;
+    struct err err = {0};
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    struct file_place place = {.sandbox = str_of(rig.id)};
+    struct flow flow = {.rig = &rig};
+    struct file_watcher *watcher = NULL;
+    CHECK_OK(engine_file_watch(rig.engine, &rig.caller, &place, STR("/workspace"), false,
+                               &news_calls, &flow, &watcher, &err));
+    rig_run_ms(&rig, 50);
+    struct file_put put = {.path = STR("/workspace/big")};
+    rig.awaited++;
+    CHECK_OK(engine_file_put(rig.engine, &rig.caller, &place, &put, &put_calls, &flow, &flow.writer,
+                             &err));
+    send_more(&flow);
+    CHECK_INT(rig_wait(&rig), 0);
+    CHECK_INT(flow.size, FLOW_BYTES);
+    (void)file_writer_free(flow.writer);
+
+    struct file_get get = {.path = STR("/workspace/big")};
+    rig.awaited++;
+    CHECK_OK(engine_file_get(rig.engine, &rig.caller, &place, &get, &get_calls, &flow, &flow.reader,
+                             &err));
+    CHECK_INT(rig_wait(&rig), 0);
+    CHECK_INT(flow.got, FLOW_BYTES);
+    CHECK(flow.has_head && !flow.is_wrong);
+    (void)file_reader_free(flow.reader);
+
+    /* Dropped half way: the old file stays. */
+    flow = (struct flow){.rig = &rig, .news = flow.news};
+    struct file_put half = {.path = STR("/workspace/half")};
+    CHECK_OK(engine_file_put(rig.engine, &rig.caller, &place, &half, &put_calls, &flow,
+                             &flow.writer, &err));
+    (void)file_writer_write(flow.writer, STR("some"));
+    rig_run_ms(&rig, 50);
+    (void)file_writer_free(flow.writer);
+    rig_run_ms(&rig, 50);
+    CHECK_INT(rig_read(&rig, rig.id, "/workspace/half"), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+
+    get.path = STR("/workspace/none");
+    rig.awaited++;
+    CHECK_OK(engine_file_get(rig.engine, &rig.caller, &place, &get, &get_calls, &flow, &flow.reader,
+                             &err));
+    CHECK_INT(rig_wait(&rig), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    (void)file_reader_free(flow.reader);
+    CHECK(flow.news > 0);
+    (void)file_watcher_free(watcher);
+    rig_done(&rig);
+}
+
+static void on_port(void *ctx, int fd, const struct err *why)
+{
+    if (fd >= 0)
+        (void)close(fd);
+    rig_on_plain(ctx, why);
+}
+
+TEST(a_server_inside_is_reached)
+{
+    struct rig rig;
+    if (access("/usr/bin/python3", X_OK) < 0)
+        SKIP("no python3 to serve with");
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_port_connect, str_of(rig.id), 8123, on_port), -1);
+    CHECK_INT(rig.why.code, ERR_UNAVAILABLE);
+    CHECK_INT(sh(&rig, rig.id, "exec python3 -m http.server 8123"), 0);
+    int connected = -1;
+    for (int i = 0; i < 100 && connected < 0; i++) {
+        rig_run_ms(&rig, 50);
+        connected = RIG_CALL(&rig, engine_port_connect, str_of(rig.id), 8123, on_port);
+    }
+    CHECK_INT(connected, 0);
+    rig_done(&rig);
+}
+
+TEST(a_warden_that_dies_is_replaced)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    (void)snprintf(id, sizeof id, "%s", rig.id);
+    CHECK_INT(sh(&rig, id, "sleep 100"), 0);
+    pid_t warden = engine_maker_pid(rig.engine, ENGINE_TIER_JAIL);
+    CHECK(warden > 0);
+    CHECK_INT(kill(warden, SIGKILL), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_LOST);
+    for (int i = 0; i < 100 && rig_state(&rig, id) != SANDBOX_INTERRUPTED; i++)
+        rig_run_ms(&rig, 20);
+    CHECK_INT(rig_state(&rig, id), SANDBOX_INTERRUPTED);
+    CHECK_INT(sh(&rig, id, "echo back"), 0); /* a new place, from the new warden */
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.code, 0);
+    rig_done(&rig);
+}

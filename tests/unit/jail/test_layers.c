@@ -260,6 +260,30 @@ TEST(stock_is_used_and_kept)
     CHECK_CSTR(kit_shell(layers, "sandbox-4", "echo fine"), "fine\n");
 }
 
+TEST(a_damaged_sandbox_keeps_no_other_from_coming_back)
+{
+    struct err err = {0};
+    static const char *const ids[] = {"sandbox-1", "sandbox-2", "sandbox-3"};
+    char path[PATH_MAX];
+    AUTO_LAYERS struct layers *layers = kit_layers("damaged");
+    for (size_t i = 0; i < countof(ids); i++) {
+        CHECK_OK(layers_create(layers, ids[i], NULL, NULL, &err));
+        (void)snprintf(path, sizeof path, "damaged/sandboxes/%s/layers/.new", ids[i]);
+        CHECK_INT(mkdir(kit_path(path), 0700), 0);
+    }
+    test_write(test_tmpdir(), "damaged/sandboxes/sandbox-2/quota", "nonsense");
+    CHECK(layers_recover(layers, &err) < 0);
+    CHECK_MSG("sandbox-2");
+    CHECK_MSG("damaged");
+    for (size_t i = 0; i < countof(ids); i += 2) {
+        (void)snprintf(path, sizeof path, "damaged/sandboxes/%s/layers/.new", ids[i]);
+        CHECK(access(kit_path(path), F_OK) < 0);
+        CHECK_CSTR(kit_shell(layers, ids[i], "echo fine"), "fine\n");
+    }
+    CHECK_INT(unlink(kit_path("damaged/sandboxes/sandbox-2/quota")), 0);
+    CHECK_OK(layers_recover(layers, &err));
+}
+
 #ifdef SG_FAULTS
 /* Two states that the disk may be in; anything between is a bug. */
 static int count_after(struct layers *layers, const char *id)

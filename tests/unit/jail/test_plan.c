@@ -44,8 +44,8 @@ TEST(limits_are_named_when_wrong)
 
 TEST(mounts_stay_out_of_the_jails_own_places)
 {
-    static const char *const taken[] = {"/",        "/proc", "/proc/sys", "/dev",
-                                        "/dev/shm", "/etc",  "/sys",      "/etc/passwd"};
+    static const char *const taken[] = {"/",    "/proc", "/proc/sys",   "/dev",          "/dev/shm",
+                                        "/etc", "/sys",  "/etc/passwd", "/etc/ssl/certs"};
     struct err err = {0};
     for (size_t i = 0; i < countof(taken); i++) {
         struct jail_plan plan = filled();
@@ -57,6 +57,9 @@ TEST(mounts_stay_out_of_the_jails_own_places)
     plan.mounts[0] = (struct jail_mount){.src = "/srv", .dst = "/procedures"};
     plan.mounts[1] = (struct jail_mount){.src = "/srv", .dst = "/mnt/data"};
     plan.mount_count = 2;
+    CHECK_OK(jail_plan_check(&plan, &err));
+    /* The roots that programs trust are the one exception. */
+    plan.mounts[1].dst = "/etc/ssl/certs/ca-certificates.crt";
     CHECK_OK(jail_plan_check(&plan, &err));
     plan.mounts[1].dst = "/procedures";
     CHECK_ERR(jail_plan_check(&plan, &err), ERR_INVALID);

@@ -165,8 +165,8 @@ TEST(a_volume_is_limited_too)
     enum quota_method method;
     struct quota_limit limit = {.bytes = LIMIT_BYTES, .inodes = LIMIT_INODES};
     AUTO_JAIL struct jail *jail = NULL;
-    (void)snprintf(box, sizeof box, "%s", kit_path("volumes"));
-    (void)snprintf(volume, sizeof volume, "%s", kit_path("volumes/data"));
+    (void)snprintf(box, sizeof box, "%s", kit_path("qvolume"));
+    (void)snprintf(volume, sizeof volume, "%s", kit_path("qvolume/data"));
     CHECK_INT(mkdir(box, 0700), 0);
     CHECK_INT(mkdir(volume, 0755), 0);
     AUTO_CLOSE int fd = open(box, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -185,7 +185,7 @@ TEST(a_volume_is_limited_too)
     jail = jail_free(jail);
     CHECK_OK(quota_detach(fd, "data", &err));
     CHECK_OK(quota_detach(fd, "data", &err));
-    kit_check_clean("/volumes/");
+    kit_check_clean("/qvolume/");
 }
 
 TEST(what_makes_no_sense_is_refused)
