@@ -142,8 +142,10 @@ static void keep_names(struct run *run)
     struct buf *names = &isolate->names;
     buf_clear(names);
     strip_names(isolate->engine->strip, isolate->call->code, names);
-    if (names->len == 0)
+    if (names->len == 0) {
+        vm_drop(vm, run->look);
         return;
+    }
     char *json = arena_alloc(&isolate->arena, names->len * 4 + 3); /* quotes and a comma for each */
     size_t len = 0;
     struct str rest = buf_str(names), name;

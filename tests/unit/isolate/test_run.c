@@ -461,8 +461,8 @@ TEST(run_bridge_arguments_are_values)
         "{\"ok\":[1]}", "", "echo[{\"a\":\"a\"}] ");
     bridge_case("await api.echo(new Proxy({}, {ownKeys() { throw new Error('trap') }}))", "null",
                 "trap", "");
-    bridge_case("let o = {}; for (let i = 0; i < 1e5; i++) o = {o}; await api.echo(o)", "null",
-                "", "");
+    bridge_case("let o = {}; for (let i = 0; i < 1e5; i++) o = {o}; await api.echo(o)", "null", "",
+                "");
 }
 
 TEST(run_bridges_stand_a_full_stack)
