@@ -256,14 +256,43 @@ static int read_request(const struct cli_call *call, const char *file, struct ru
     return run_bridges_new(call, config, &request->hints, &request->bridges, err);
 }
 
+/* What only isolates have is refused by name where a kernel runs. */
+static int check_kernel_options(const struct cli_call *call, struct err *err)
+{
+    static const char *const isolates_only[] = {"lang",      "env",    "allow-host",
+                                                "deny-host", "secret", "hint"};
+    for (size_t i = 0; i < countof(isolates_only); i++)
+        for (size_t j = 0; j < call->given_count; j++)
+            if (strcmp(call->given[j].option->name, isolates_only[i]) == 0)
+                return err_set(err, ERR_INVALID, "--%s does not go with --runtime",
+                               isolates_only[i]);
+    return 0;
+}
+
+static int run_runtime(const struct cli_call *call, const char *name, const char *file,
+                       struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    AUTO_BUF struct buf code = buf_with_limit(CODE_BYTES_MAX);
+    if (check_kernel_options(call, err) < 0 ||
+        config_load(cli_value(call, "config"), &config, err) < 0 ||
+        read_code(call, file, &code, err) < 0)
+        return -1;
+    return run_in_kernel(call, config, str_of(name), buf_str(&code), err);
+}
+
 static int run(const struct cli_call *call, struct err *err)
 {
     AUTO(request_done) struct run_request request = {.as_json = cli_has(call, "json")};
     const char *file = call->arg_count > 0 ? call->args[0] : NULL;
-    if (read_request(call, file, &request, err) < 0)
-        return -1;
     if (file != NULL && cli_value(call, "eval") != NULL)
         return err_set(err, ERR_INVALID, "give a file or --eval, not both");
+    if (cli_value(call, "runtime") != NULL)
+        return run_runtime(call, cli_value(call, "runtime"), file, err);
+    if (cli_value(call, "workspace") != NULL)
+        return err_set(err, ERR_INVALID, "--workspace needs --runtime: isolates have no files");
+    if (read_request(call, file, &request, err) < 0)
+        return -1;
     bool prompt = file == NULL && cli_value(call, "eval") == NULL && isatty(STDIN_FILENO) == 1;
     if (!prompt)
         return run_code(call, file, &request, err);
@@ -281,8 +310,19 @@ static int run(const struct cli_call *call, struct err *err)
 static const struct cli_option run_options[] = {
     {.letter = 'e', .name = "eval", .value = "CODE", .help = "Run this text"},
     {.name = "lang", .value = "js|ts|tsx", .help = "Language; else by the file's ending, else js"},
-    {.name = "timeout", .value = "MS", .help = "Time to run, 250 to 5000"},
-    {.name = "memory", .value = "MB", .help = "Memory of the isolate, 2 to 1024"},
+    {.name = "runtime",
+     .value = "python3|bash",
+     .help = "Run in a kernel of this language in a jail instead"},
+    {.letter = 'w',
+     .name = "workspace",
+     .value = "DIR",
+     .help = "With --runtime: show this directory at /workspace, writable"},
+    {.name = "timeout",
+     .value = "MS",
+     .help = "Time to run, 250 to 5000; with --runtime 1 to 600000 (default 30000)"},
+    {.name = "memory",
+     .value = "MB",
+     .help = "Memory of the isolate, 2 to 1024; of a jail from 16 on (default 512)"},
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
     {.name = "allow-host",
      .value = "HOST[:PORT]",
@@ -307,7 +347,7 @@ static const struct cli_option run_options[] = {
 const struct cli_verb cmd_run = {
     .name = "run",
     .args = "[FILE|-]",
-    .summary = "Run JavaScript or TypeScript in an isolate",
+    .summary = "Run JavaScript or TypeScript in an isolate, Python or bash in a jail",
     .details =
         "Prints what the code logs and then its value: the last expression, what a top-level "
         "return gives, or what its promise settles to. Relative imports find files beside "

@@ -80,7 +80,7 @@ static void on_start(uint32_t id, struct wire_in *in)
         return;
     }
     struct init_started started;
-    if (!init_command_start(&command, &started)) {
+    if (!init_command_start(&command, id, &started)) {
         refuse(id, started.stage, started.code);
         return;
     }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "jail/init.h"
+#include "jail/marked.h"
 #include "jail/setup.h"
 #include "jail/wire.h"
 
@@ -151,7 +152,16 @@ void init_oom_score(bool first)
     (void)!pwrite(SETUP_OOM_FD, score, strlen(score), 0);
 }
 
-bool init_command_start(const struct init_command *command, struct init_started *ret_started)
+/* As above, and each command's own: all of its descendants are known by it. */
+static void mark(uint32_t id)
+{
+    char score[16];
+    size_t len = (size_t)snprintf(score, sizeof score, "%d", mark_of(id));
+    (void)!pwrite(SETUP_OOM_FD, score, len, 0);
+}
+
+bool init_command_start(const struct init_command *command, uint32_t id,
+                        struct init_started *ret_started)
 {
     AUTO_CLOSE int master = -1, slave = -1;
     int fds[3];
@@ -164,7 +174,7 @@ bool init_command_start(const struct init_command *command, struct init_started 
     for (int i = 0; i < 3; i++)
         fds[i] = command->tty ? slave : command->fds[i];
     failed(INIT_STAGE_MESSAGE, 0);
-    init_oom_score(true);
+    mark(id);
     pid_t pid = vfork();
     if (pid == 0) {
         become(command, fds);

@@ -26,7 +26,8 @@ struct init_started {
 
 /* The strings stay in the message. False when it makes no sense. */
 bool init_command_read(struct init_command *command, struct wire_in *in, const int fds[3]);
-bool init_command_start(const struct init_command *command, struct init_started *ret_started);
+bool init_command_start(const struct init_command *command, uint32_t id,
+                        struct init_started *ret_started);
 
 /* Who is killed first when memory ends: with `first` what is forked now, else init's own place.
  * Memory that no process maps (pipes, sockets, memory files) is charged to the jail all the same,

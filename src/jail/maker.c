@@ -15,6 +15,7 @@
 #include "jail/filter.h"
 #include "jail/init.h"
 #include "jail/kernel.h"
+#include "jail/marked.h"
 #include "jail/netns.h"
 #include "jail/setup.h"
 #include "jail/wire.h"
@@ -310,6 +311,29 @@ void maker_kill(struct maker *maker, struct made *made)
     if (made->cgroup.is_spoilt || !DEFENDED(PID_NS))
         (void)cgroup_kill(&maker->cgroups, &made->cgroup);
     (void)k_pidfd_send_signal(made->pidfd, SIGKILL);
+}
+
+/* While nobody can fork, one look finds all. Elsewhere it is repeated until there is none. */
+int maker_kill_command(struct maker *maker, struct made *made, uint32_t command, bool is_frozen,
+                       struct err *err)
+{
+    enum { ROUNDS = 200 };
+    struct err unused;
+    int proc = maker->template.proc_fd, found = 0;
+    bool holds = is_frozen || (cgroup_has(&maker->cgroups, CG_FREEZER) &&
+                               cgroup_freeze(&maker->cgroups, &made->cgroup, true, &unused) == 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        int now = marked_kill(proc, made->pid, mark_of(command));
+        found = MAX(found, now);
+        if (now == 0 || holds)
+            break;
+        if (round == ROUNDS - 1)
+            return err_set(err, ERR_BUSY, "the command forks faster than it can be killed");
+        (void)usleep(500);
+    }
+    if (holds && !is_frozen && cgroup_freeze(&maker->cgroups, &made->cgroup, false, err) < 0)
+        return -1;
+    return found;
 }
 
 void maker_reap(struct maker *maker, struct made *made)

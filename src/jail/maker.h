@@ -64,6 +64,11 @@ void maker_hold_tree(struct maker *maker, struct made *made);
 int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
                  struct err *err) MUST_USE;
 
+/* Ends one command and all its descendants, also those that left its session and its parent;
+ * `is_frozen` when the jail is already. Gives how many there were. BUSY when new ones kept coming.
+ */
+int maker_kill_command(struct maker *maker, struct made *made, uint32_t command, bool is_frozen,
+                       struct err *err) MUST_USE;
 /* Ends every process; the pidfd becomes readable when the last is gone. */
 void maker_kill(struct maker *maker, struct made *made);
 /* Reaps and leaves the figures in `last`: all that its owner waits for. */

@@ -102,8 +102,9 @@ static const struct {
 };
 
 /* Of the host's /etc: what programs of its /usr need and what tells nothing private. */
-static const char *const etc_copies[] = {"ld.so.cache", "ld.so.conf",     "services",  "protocols",
-                                         "mime.types",  "debian_version", "os-release"};
+static const char *const etc_copies[] = {"ld.so.cache", "ld.so.conf",   "services",
+                                         "protocols",   "mime.types",   "debian_version",
+                                         "os-release",  "matplotlibrc", "fonts/fonts.conf"};
 static const char *const etc_binds[] = {"alternatives", "ssl/certs"};
 
 static int copy_from_etc(const char *name, struct err *err)
@@ -138,7 +139,8 @@ static int bind_from_etc(const char *name, bool mounts, struct err *err)
 
 static int add_etc(bool mounts, struct err *err)
 {
-    if (make_dir("etc", 0755, err) < 0 || make_dir("etc/ssl", 0755, err) < 0)
+    if (make_dir("etc", 0755, err) < 0 || make_dir("etc/ssl", 0755, err) < 0 ||
+        make_dir("etc/fonts", 0755, err) < 0)
         return -1;
     for (size_t i = 0; i < countof(etc_files); i++)
         if (make_file(etc_files[i].path, str_of(etc_files[i].text), err) < 0)

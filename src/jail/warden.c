@@ -385,6 +385,19 @@ static void on_listen(uint32_t request, struct wire_in *in)
     say(&fd, 1);
 }
 
+static void on_kill(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    uint32_t command = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    if (maker_kill_command(&self.maker, &slot->made, command, slot->frozen, &err) < 0)
+        say_failed(request, &err);
+    else
+        say_done(request);
+}
+
 static void note_size(uint32_t count, int64_t idle_ms)
 {
     self.pool_target = count;
@@ -428,7 +441,7 @@ static const struct {
 } handlers[] = {
     {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
     {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
-    {WARDEN_RELAYER, on_relayer},
+    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},
 };
 
 static void on_daemon(void)

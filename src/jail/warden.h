@@ -18,6 +18,7 @@ enum warden_message {
     WARDEN_POOL,     /* count, ms until it rests, plan: jails of this plan are kept ready */
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
     WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
+    WARDEN_KILL,     /* jail, command: ends it and all its descendants */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */

@@ -305,6 +305,14 @@ int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err)
     return send_request(jail->warden, request, ret_request, err);
 }
 
+int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = begin(jail->warden, WARDEN_KILL);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, command);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request, struct err *err)
 {
     uint32_t request = begin(jail->warden, WARDEN_FREEZE);
@@ -412,6 +420,15 @@ int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
         return -1;
     *ret_stats = event.stats;
     return 0;
+}
+
+int jail_kill(struct jail *jail, uint32_t command, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_kill(jail, command, &request, err) < 0)
+        return -1;
+    return await(jail->warden, request, &event, err);
 }
 
 int jail_freeze(struct jail *jail, bool frozen, struct err *err)

@@ -78,6 +78,9 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
                     struct err *err) MUST_USE;
+/* Ends a command and all its descendants, also those that left its session and its parent. */
+int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request,
+                  struct err *err) MUST_USE;
 /* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
  * program in there has taken the port. */
 int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
@@ -97,6 +100,7 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
                 int64_t idle_ms, struct err *err) MUST_USE;
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
+int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

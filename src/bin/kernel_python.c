@@ -1,0 +1,43 @@
+/* The Python kernel as a program of a jail: kernel-python [MODULE,...] serves cells on its standard
+ * input, which is a socket. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "kernel/python.h"
+
+extern const struct embed_file kernel_cells[];
+
+/* The line moves out of the way: code that reads its standard input finds nothing there. */
+static int take_line(struct err *err)
+{
+    int line = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (line < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0)
+        return err_sys(err, errno, "take the line");
+    (void)close(null);
+    return line;
+}
+
+static int serve(const char *modules, struct err *err)
+{
+    char library[512];
+    int line = take_line(err);
+    if (line < 0 || python_find("", library, sizeof library, err) < 0 ||
+        python_start(library, "/usr/bin/python3", kernel_cells, err) < 0 ||
+        python_prepare(modules, err) < 0)
+        return -1;
+    return python_serve(line, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    if (argc <= 2 && serve(argc == 2 ? argv[1] : "", &err) == 0)
+        return 0;
+    (void)fprintf(stderr, "kernel-python: %s\n", argc > 2 ? "one argument at most" : err.msg);
+    return 1;
+}

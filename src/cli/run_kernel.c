@@ -1,0 +1,379 @@
+/* sandglass run --runtime: code in a kernel in a fresh jail, without a daemon. */
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/vec.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "engine/config.h"
+#include "jail/jail.h"
+#include "runtime/kernel.h"
+#include "runtime/runtimes.h"
+
+enum { TIMEOUT_MS = 30000, TIMEOUT_MAX_MS = 600000, GRACE_MS = 2000, KEPT_MAX = 1 << 20 };
+
+struct shown {
+    char *mime;
+    struct buf bytes;
+    size_t bundle; /* parts of one value share it */
+    bool main;
+};
+
+struct kernel_run {
+    struct jail *jail;
+    struct kernel *kernel;
+    uint32_t id;
+    bool as_json;
+    struct buf out, err;
+    VEC(struct shown) shown;
+    size_t bundles;
+    struct buf error_name, error_message, error_text;
+    bool failed, done, gone, timed_out;
+    uint32_t count;
+    int64_t began_ms, deadline_ms, ended_ms;
+};
+
+static void run_done(struct kernel_run *run)
+{
+    run->kernel = kernel_free(run->kernel);
+    run->jail = jail_free(run->jail);
+    VEC_EACH (part, &run->shown) {
+        free(part->mime);
+        buf_done(&part->bytes);
+    }
+    vec_done(&run->shown);
+    buf_done(&run->out);
+    buf_done(&run->err);
+    buf_done(&run->error_name);
+    buf_done(&run->error_message);
+    buf_done(&run->error_text);
+}
+
+static bool is_text(struct str mime)
+{
+    return str_starts(mime, STR("text/")) || str_eq(mime, STR("image/svg+xml")) ||
+           str_ends(mime, STR("json"));
+}
+
+static void keep_output(struct kernel_run *run, struct buf *kept, int fd, struct str text)
+{
+    struct err err;
+    if (run->as_json) {
+        buf_put(kept, str_slice(text, 0, KEPT_MAX - MIN(kept->len, (size_t)KEPT_MAX)));
+        return;
+    }
+    if (fd_write_all(fd, text, &err) < 0)
+        run->gone = true; /* nobody reads any more */
+}
+
+static const struct kernel_part *find_part(const struct kernel_event *event, const char *mime)
+{
+    for (size_t i = 0; i < event->part_count; i++)
+        if (str_eq(event->parts[i].mime, str_of(mime)))
+            return &event->parts[i];
+    return NULL;
+}
+
+/* For people: the text, and word of a picture that a terminal cannot show. */
+static void print_value(const struct kernel_event *event)
+{
+    const struct kernel_part *text = find_part(event, "text/plain");
+    const struct kernel_part *picture = find_part(event, "image/png");
+    AUTO_BUF struct buf line = {0};
+    if (picture != NULL)
+        buf_printf(&line, "[image/png, %zu bytes: --json has it]\n", picture->bytes.len);
+    else if (text != NULL)
+        buf_printf(&line, "%.*s\n", STR_ARG(text->bytes));
+    cli_print(buf_str(&line));
+}
+
+static void keep_value(struct kernel_run *run, const struct kernel_event *event)
+{
+    run->bundles++;
+    for (size_t i = 0; i < event->part_count; i++) {
+        struct shown *part = vec_push(&run->shown);
+        *part = (struct shown){.bundle = run->bundles, .main = event->main};
+        part->mime = mem_alloc(event->parts[i].mime.len + 1);
+        memcpy(part->mime, event->parts[i].mime.ptr, event->parts[i].mime.len);
+        buf_put(&part->bytes, event->parts[i].bytes);
+    }
+}
+
+static void on_event(struct kernel_run *run, const struct kernel_event *event)
+{
+    switch (event->type) {
+    case KERNEL_READY:
+        break;
+    case KERNEL_STDOUT:
+        keep_output(run, &run->out, STDOUT_FILENO, event->text);
+        break;
+    case KERNEL_STDERR:
+        keep_output(run, &run->err, STDERR_FILENO, event->text);
+        break;
+    case KERNEL_DISPLAY:
+        if (run->as_json)
+            keep_value(run, event);
+        else
+            print_value(event);
+        break;
+    case KERNEL_ERROR:
+        run->failed = true;
+        buf_put(&run->error_name, event->name);
+        buf_put(&run->error_message, event->message);
+        buf_put(&run->error_text, event->text);
+        break;
+    case KERNEL_DONE:
+        run->done = true;
+        run->count = event->count;
+        break;
+    case KERNEL_GONE:
+        run->gone = true;
+        break;
+    }
+}
+
+/* At the deadline the code is interrupted, which keeps what it said; what does not heed that is
+ * ended with its jail. */
+static void keep_time(struct kernel_run *run)
+{
+    struct err err;
+    if (clock_now_ms() < run->deadline_ms)
+        return;
+    run->gone |= run->timed_out;
+    run->timed_out = true;
+    run->deadline_ms = clock_now_ms() + GRACE_MS;
+    if (!run->gone && jail_signal(run->jail, run->id, SIGINT, &err) < 0)
+        run->gone = true;
+}
+
+static int wait_for_end(struct kernel_run *run, struct err *err)
+{
+    struct kernel_event event;
+    while (!run->done && !run->gone) {
+        while (!run->done && !run->gone && kernel_next(run->kernel, &event))
+            on_event(run, &event);
+        if (run->done || run->gone)
+            break;
+        int fds[3];
+        struct pollfd waits[3];
+        kernel_fds(run->kernel, fds);
+        for (int i = 0; i < 3; i++)
+            waits[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+        if (kernel_wants_write(run->kernel))
+            waits[0].events |= POLLOUT;
+        int64_t left = MAX(run->deadline_ms - clock_now_ms(), (int64_t)0);
+        if (poll(waits, 3, (int)left) < 0 && errno != EINTR)
+            return err_sys(err, errno, "poll");
+        keep_time(run);
+    }
+    run->ended_ms = clock_now_ms();
+    return 0;
+}
+
+/* The kernel died with its code: for its memory, or by its own hand. */
+static void explain_death(struct kernel_run *run)
+{
+    struct jail_stats stats = {0};
+    struct err err;
+    const char *why = "the code ended its interpreter; variables are gone";
+    bool known = jail_end(run->jail, &stats, &err) == 0;
+    if (run->timed_out)
+        why = "out of time, and deaf to an interrupt";
+    else if (known && stats.oom_kills > 0)
+        why = "out of memory";
+    run->failed = true;
+    buf_clear(&run->error_name);
+    buf_clear(&run->error_message);
+    buf_put_cstr(&run->error_name, run->timed_out ? "Timeout" : "KernelDied");
+    buf_put_cstr(&run->error_message, why);
+    buf_clear(&run->error_text);
+    buf_printf(&run->error_text, "%s: %s\n", buf_cstr(&run->error_name), why);
+}
+
+static void put_bundle(struct json_out *json, struct kernel_run *run, size_t bundle)
+{
+    bool main = false;
+    json_begin_object(json);
+    json_key(json, "data"), json_begin_object(json);
+    VEC_EACH (part, &run->shown) {
+        if (part->bundle != bundle)
+            continue;
+        AUTO_BUF struct buf text = {0};
+        main = part->main;
+        if (!is_text(str_of(part->mime)))
+            base64_put(buf_str(&part->bytes), &text);
+        json_key(json, part->mime);
+        json_put_str(json, text.len > 0 ? buf_str(&text) : buf_str(&part->bytes));
+    }
+    json_end_object(json);
+    json_key(json, "main"), json_put_bool(json, main);
+    json_end_object(json);
+}
+
+static const struct shown *main_part(struct kernel_run *run, const char *mime)
+{
+    VEC_EACH (part, &run->shown)
+        if (part->main && strcmp(part->mime, mime) == 0)
+            return part;
+    return NULL;
+}
+
+/* The value as JSON where it has one: the kernel's own words, so they are read before they are
+ * passed on. */
+static void put_result(struct json_out *json, struct kernel_run *run)
+{
+    const struct shown *part = main_part(run, "application/json");
+    AUTO_JSON struct json_t *value = NULL;
+    struct err err;
+    json_key(json, "result");
+    if (part != NULL && json_parse(buf_str(&part->bytes), &value, &err) == 0)
+        json_put_value(json, value);
+    else
+        json_put_null(json);
+    part = main_part(run, "text/plain");
+    json_key(json, "text");
+    if (part != NULL)
+        json_put_str(json, buf_str(&part->bytes));
+    else
+        json_put_null(json);
+}
+
+static void put_error(struct json_out *json, const struct kernel_run *run)
+{
+    json_key(json, "error");
+    if (!run->failed) {
+        json_put_null(json);
+        return;
+    }
+    json_begin_object(json);
+    json_key(json, "name"), json_put_str(json, buf_str(&run->error_name));
+    json_key(json, "message"), json_put_str(json, buf_str(&run->error_message));
+    json_key(json, "traceback"), json_put_str(json, buf_str(&run->error_text));
+    json_end_object(json);
+}
+
+static void print_json(struct kernel_run *run)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
+    json_begin_object(&json);
+    json_key(&json, "success"), json_put_bool(&json, !run->failed);
+    put_result(&json, run);
+    json_key(&json, "results"), json_begin_array(&json);
+    for (size_t i = 1; i <= run->bundles; i++)
+        put_bundle(&json, run, i);
+    json_end_array(&json);
+    json_key(&json, "stdout"), json_put_str(&json, buf_str(&run->out));
+    json_key(&json, "stderr"), json_put_str(&json, buf_str(&run->err));
+    put_error(&json, run);
+    json_key(&json, "executionCount"), json_put_i64(&json, run->count);
+    json_key(&json, "durationMs"), json_put_i64(&json, run->ended_ms - run->began_ms);
+    json_end_object(&json);
+    buf_put_char(&text, '\n');
+    cli_print(buf_str(&text));
+}
+
+static int finish(struct kernel_run *run)
+{
+    if (!run->done)
+        explain_death(run);
+    if (run->as_json)
+        print_json(run);
+    else if (run->failed && run->error_text.len > 0) /* a shell has said it itself */
+        run_print(ISOLATE_STDERR, str_trim(buf_str(&run->error_text)));
+    return run->timed_out ? EXIT_TIMEOUT : run->failed ? EXIT_FAILED : EXIT_OK;
+}
+
+static int start_kernel(struct kernel_run *run, const struct runtime *runtime, struct err *err)
+{
+    static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                                      "HOME=/home/sandbox",
+                                      "LANG=C.UTF-8",
+                                      "USER=sandbox",
+                                      "TERM=dumb",
+                                      NULL};
+    int inner[3];
+    if (kernel_open(&run->kernel, inner, err) < 0)
+        return -1;
+    struct jail_command command = {.argv = runtime->argv, .env = env};
+    int done = jail_start(run->jail, &command, inner, &run->id, NULL, err);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    return done;
+}
+
+static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err *err)
+{
+    const char *text = cli_value(call, "timeout");
+    *ret_ms = TIMEOUT_MS;
+    if (text != NULL && !str_to_i64(str_of(text), 1, TIMEOUT_MAX_MS, ret_ms))
+        return err_set(err, ERR_INVALID, "--timeout: '%s' is not 1 to %d milliseconds", text,
+                       TIMEOUT_MAX_MS);
+    return 0;
+}
+
+/* Limits that the host cannot give are an error that names them; see jail_make. */
+static int make_plan(const struct cli_call *call, const char *kernels, struct jail_plan *plan,
+                     char **ret_workspace, struct err *err)
+{
+    const char *workspace = cli_value(call, "workspace"), *memory = cli_value(call, "memory");
+    int64_t megabytes = 512;
+    if (memory != NULL && !str_to_i64(str_of(memory), 16, 1 << 20, &megabytes))
+        return err_set(err, ERR_INVALID, "--memory: '%s' is not a number of MB from 16 on", memory);
+    if (workspace != NULL) {
+        *ret_workspace = realpath(workspace, NULL);
+        if (*ret_workspace == NULL)
+            return err_sys(err, errno, "--workspace '%s'", workspace);
+    }
+    *plan = (struct jail_plan){.limits.memory_bytes = megabytes << 20,
+                               .workspace = *ret_workspace,
+                               .mounts = {{.src = kernels, .dst = RUNTIME_DIR}},
+                               .mount_count = 1};
+    return 0;
+}
+
+static void string_freep(char **p)
+{
+    free(*p);
+}
+
+int run_in_kernel(const struct cli_call *call, const struct config *config, struct str name,
+                  struct str code, struct err *err)
+{
+    AUTO(run_done) struct kernel_run run = {.as_json = cli_has(call, "json")};
+    AUTO_WARDEN struct warden_link *warden = NULL;
+    AUTO(string_freep) char *workspace = NULL;
+    AUTO_BUF struct buf data_dir = {0};
+    const struct runtime *runtime;
+    char kernels[4096];
+    struct jail_plan plan;
+    int64_t timeout_ms;
+    if (runtime_find(name, &runtime, err) < 0 || read_timeout(call, &timeout_ms, err) < 0)
+        return -1;
+    if (config->server.data_dir.len == 0)
+        return err_set(err, ERR_INVALID, "no home directory: set SANDGLASS_HOME");
+    buf_put(&data_dir, config->server.data_dir);
+    if (runtimes_unpack(buf_cstr(&data_dir), kernels, sizeof kernels, err) < 0 ||
+        make_plan(call, kernels, &plan, &workspace, err) < 0 || warden_start(&warden, err) < 0 ||
+        jail_make(warden, &plan, &run.jail, err) < 0 || start_kernel(&run, runtime, err) < 0)
+        return -1;
+    run.began_ms = clock_now_ms();
+    run.deadline_ms = run.began_ms + timeout_ms;
+    if (kernel_run(run.kernel, code, str_of(runtime->language), err) < 0 ||
+        wait_for_end(&run, err) < 0)
+        return -1;
+    int code_out = finish(&run);
+    run.kernel = kernel_free(run.kernel);
+    run.jail = jail_free(run.jail);
+    return code_out;
+}

@@ -1,0 +1,2 @@
+"""The kernel as a package whose modules travel inside the program."""
+__path__ = []

@@ -1,0 +1,92 @@
+"""One cell of code: split into statements and the last expression, compiled, run.
+
+Top-level `await` works; what a cell defines stays in the namespace it is given.
+"""
+import ast
+import asyncio
+import inspect
+import io
+import linecache
+import tokenize
+import traceback
+
+FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+OWN = "<sandglass>"  # file name of the kernel's own code, which no traceback shows
+
+
+def remember(name, code):
+    """Tracebacks quote the lines of a cell though it is no file."""
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+
+
+def is_silenced(code):
+    """A semicolon behind the last expression hides its value, as people know it."""
+    last = ""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER,
+                                  tokenize.INDENT, tokenize.DEDENT):
+                last = token.string
+    except (tokenize.TokenError, IndentationError):
+        return False
+    return last == ";"
+
+
+class Runner:
+    def __init__(self, namespace):
+        self.namespace = namespace
+        self.loop = None
+
+    def _finish(self, value):
+        if not inspect.iscoroutine(value):
+            return value
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop.run_until_complete(value)
+
+    def _evaluate(self, node, name):
+        code = compile(node, name, "exec" if isinstance(node, ast.Module) else "eval", FLAGS, dont_inherit=True)
+        return self._finish(eval(code, self.namespace))
+
+    def run(self, tree, name, code):
+        """Gives (has_value, value) of the last expression."""
+        last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is None:
+            self._evaluate(tree, name)
+            return False, None
+        tree.body.pop()
+        if tree.body:
+            self._evaluate(tree, name)
+        value = self._evaluate(ast.Expression(last.value), name)
+        return not is_silenced(code), value
+
+
+def of_the_user(stack):
+    """Frames from the first line of a cell on; what led there is the kernel's own."""
+    frames = [frame for frame in stack if frame.filename != OWN and not frame.filename.startswith("<frozen ")]
+    first = next((i for i, frame in enumerate(frames) if frame.filename.startswith("<cell ")), len(frames))
+    return frames[first:]
+
+
+def describe(error):
+    """Name, message and a traceback that holds the user's lines only."""
+    seen = set()
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    queue = [report]
+    while queue:
+        part = queue.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        part.stack = traceback.StackSummary.from_list(of_the_user(part.stack))
+        queue += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or [])]
+    try:
+        message = str(error)
+    except Exception:
+        message = "<the message of this error could not be read>"
+    try:
+        lines = "".join(report.format())
+    except Exception:
+        lines = f"{type(error).__name__}: {message}\n"
+    return type(error).__name__, message, lines

@@ -1,0 +1,103 @@
+"""matplotlib without asking: open figures are shown as PNG, with their data where that is simple."""
+import io
+import sys
+import types
+
+CHART = "application/vnd.sandglass.chart+json"
+BACKEND = "sandglass_figures"
+POINTS_MAX = 2000
+
+
+def install(show):
+    """A backend of ours, taken when pyplot is imported; `show` displays a bundle."""
+    backend = types.ModuleType(BACKEND)
+
+    def load(name):
+        from matplotlib.backends import backend_agg
+        return getattr(backend_agg, {"FigureCanvas": "FigureCanvasAgg"}.get(name, name))
+
+    backend.__getattr__ = load
+    backend.show = lambda *args, **kwargs: flush(show)
+    sys.modules[BACKEND] = backend
+
+
+def is_figure(value):
+    figure = sys.modules.get("matplotlib.figure")
+    return figure is not None and isinstance(value, figure.Figure)
+
+
+def png(figure):
+    out = io.BytesIO()
+    figure.savefig(out, format="png", bbox_inches="tight")
+    return out.getvalue()
+
+
+def extra(value):
+    """What a figure offers beside its text."""
+    if not is_figure(value):
+        return {}
+    found = {"image/png": png(value)}
+    data = chart(value)
+    if data is not None:
+        found[CHART] = data
+    return found
+
+
+def flush(show):
+    """Shows every open figure and closes it, so that the next cell starts clean."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        if figure.get_axes():
+            show(figure)
+        pyplot.close(figure)
+
+
+def _number(value):
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, (int, float, str)) and value == value else str(value)
+
+
+def _points(xs, ys):
+    return [[_number(x), _number(y)] for x, y in list(zip(xs, ys))[:POINTS_MAX]]
+
+
+def _lines(axes):
+    return [{"label": str(line.get_label()), "points": _points(line.get_xdata(), line.get_ydata())}
+            for line in axes.get_lines()]
+
+
+def _bars(axes):
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    bars = [bar for group in axes.containers for bar in getattr(group, "patches", [])]
+    return [{"label": names[i] if len(names) == len(bars) else _number(bar.get_x() + bar.get_width() / 2),
+             "value": _number(bar.get_height())} for i, bar in enumerate(bars[:POINTS_MAX])]
+
+
+def _scatters(axes):
+    return [{"label": str(group.get_label()), "points": [[_number(x), _number(y)] for x, y in
+             group.get_offsets()[:POINTS_MAX]]} for group in axes.collections if len(group.get_offsets())]
+
+
+def _pie(axes):
+    return [{"label": wedge.get_label(), "angle": _number(wedge.theta2 - wedge.theta1)}
+            for wedge in axes.patches if type(wedge).__name__ == "Wedge"]
+
+
+def chart(figure):
+    """Data of a figure with one plain chart; None for everything else."""
+    axes = figure.get_axes()
+    if len(axes) != 1:
+        return None
+    (axes,) = axes
+    try:
+        found = {"pie": _pie(axes), "bar": _bars(axes), "line": _lines(axes), "scatter": _scatters(axes)}
+    except Exception:
+        return None
+    kinds = [kind for kind, elements in found.items() if elements]
+    if len(kinds) != 1:
+        return None
+    return {"type": kinds[0], "title": axes.get_title(), "xLabel": axes.get_xlabel(),
+            "yLabel": axes.get_ylabel(), "elements": found[kinds[0]]}

@@ -1,0 +1,155 @@
+"""The Python kernel: runs cells for as long as somebody asks.
+
+`prepare` is everything that may happen before the first tenant's byte: imports, and a first use of
+what is slow the first time. `serve` is the kernel's life inside its jail. Between the two the
+process may be forked, so nothing that `prepare` leaves behind may be anybody's secret.
+"""
+import ast
+import builtins
+import io
+import os
+import signal
+import sys
+
+from sandglass import cell, display, figures, magic, wire
+
+
+def prepare(names):
+    """Imports what it can; gives the names that are not there."""
+    missing = []
+    for name in filter(None, names.split(",")):
+        try:
+            __import__(name)
+        except Exception:
+            missing.append(name)
+    warm = {}
+    cell.Runner(warm).run(ast.parse("x = [1, 2]\nx"), "<warm>", "x")
+    if "pandas" in sys.modules:
+        repr(sys.modules["pandas"].DataFrame({"a": [1, 2]}).describe())
+    if "matplotlib" in sys.modules:
+        os.environ.setdefault("MPLBACKEND", "module://" + figures.BACKEND)
+    return missing
+
+
+def reseed():
+    """Every fork has randomness of its own."""
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))
+
+
+def no_input(prompt=""):
+    raise EOFError("input() has nobody to ask: give the value in the code, or as a file")
+
+
+class Kernel:
+    def __init__(self, fd):
+        self.channel = wire.Channel(fd)
+        self.namespace = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None}
+        main = type(sys)("__main__")
+        main.__dict__.update(self.namespace)
+        self.namespace = main.__dict__
+        sys.modules["__main__"] = main
+        self.runner = cell.Runner(self.namespace)
+        self.magics = magic.Magics(self.runner)
+        self.count = 0
+        self.ident = 0
+        builtins.input = no_input
+        builtins.display = self.display
+        figures.install(self.display)
+
+    def display(self, *values, **options):
+        for value in values:
+            self.show(value, 0)
+
+    def show(self, value, flags):
+        found = display.bundle(value, figures.extra)
+        fields = [len(found)]
+        for mime, data in found.items():
+            fields += mime, data
+        sys.stdout.flush()
+        self.channel.send(wire.DISPLAY, self.ident, fields, flags)
+
+    def parse(self, code, name):
+        """Python if it is Python, else with its magics as calls."""
+        try:
+            return ast.parse(code, name, "exec"), code
+        except SyntaxError as error:
+            again = self.magics.rewrite(code)
+            if again == code:
+                raise
+            try:
+                return ast.parse(again, name, "exec"), again
+            except SyntaxError:
+                raise error from None
+
+    def execute(self, code):
+        name = f"<cell {self.count}>"
+        cell.remember(name, code)
+        if code.startswith("%%"):
+            value = self.magics.cell(code)
+            return value is not None, value
+        tree, code = self.parse(code, name)
+        return self.runner.run(tree, name, code)
+
+    def run(self, code):
+        """One cell to its end; true when it did not fail."""
+        self.count += 1
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            has_value, value = self.execute(code)
+            if has_value and value is not None:
+                self.namespace["_"] = value
+                self.show(value, wire.MAIN)
+            figures.flush(self.display)
+            return True
+        except BaseException as error:  # also SystemExit and KeyboardInterrupt: the kernel stays
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.report(error)
+            return False
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def report(self, error):
+        name, message, lines = cell.describe(error)
+        module = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+    def serve(self):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.channel.send(wire.READY, 0, [sys.version.split()[0]])
+        while True:
+            try:
+                kind, self.ident, fields = self.channel.receive()
+            except EOFError:
+                return
+            if kind != wire.RUN:
+                continue
+            done = self.run(fields.text())
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except Exception:
+                    pass
+            self.channel.send(wire.DONE, self.ident, [self.count, int(done)])
+
+
+def open_streams():
+    """Unbuffered below, by lines above: what is printed is on its way at once."""
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        raw = open(fd, "wb", buffering=0, closefd=False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace",
+                                  line_buffering=True)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def serve(fd):
+    reseed()
+    open_streams()
+    sys.path.insert(0, "")
+    sys.argv = [""]
+    Kernel(fd).serve()

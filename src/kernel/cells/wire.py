@@ -1,0 +1,68 @@
+"""Frames between the kernel and whoever runs it; the C side is kernel/frame.h.
+
+A frame is a head (length of the rest, type, flags, id; little endian) and fields: numbers of four
+bytes, texts and bytes behind their length.
+"""
+import os
+import struct
+
+RUN = 1
+READY, DISPLAY, ERROR, DONE = 128, 129, 130, 131
+MAIN = 1  # flag of DISPLAY: the value of the last expression
+HEAD = struct.Struct("<IHHI")
+FRAME_MAX = 64 << 20
+
+
+def pack(kind, ident, fields, flags=0):
+    parts = [b""]
+    for field in fields:
+        if isinstance(field, int):
+            parts.append(struct.pack("<I", field))
+            continue
+        if isinstance(field, str):
+            field = field.encode("utf-8", "replace")
+        parts += struct.pack("<I", len(field)), field
+    parts[0] = HEAD.pack(sum(map(len, parts)), kind, flags, ident)
+    return b"".join(parts)
+
+
+class Channel:
+    """The socket to the one who asks; written by the main thread alone."""
+
+    def __init__(self, fd):
+        self.fd = fd
+
+    def send(self, kind, ident, fields, flags=0):
+        data = memoryview(pack(kind, ident, fields, flags))
+        while data:
+            data = data[os.write(self.fd, data):]
+
+    def _read(self, count):
+        data = bytearray()
+        while len(data) < count:
+            part = os.read(self.fd, count - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+    def receive(self):
+        size, kind, _, ident = HEAD.unpack(self._read(HEAD.size))
+        if size > FRAME_MAX:
+            raise EOFError
+        return kind, ident, Fields(self._read(size))
+
+
+class Fields:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self):
+        (value,) = struct.unpack_from("<I", self.data, self.at)
+        self.at += 4
+        return value
+
+    def text(self):
+        size = self.number()
+        self.at += size
+        return self.data[self.at - size:self.at].decode("utf-8", "surrogateescape")

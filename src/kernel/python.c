@@ -1,0 +1,161 @@
+#include "kernel/python.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "base/err.h"
+
+struct object;
+
+/* The part of the stable ABI that we use: result, name, arguments. */
+#define PYTHON_CALLS(X)                                                                            \
+    X(void, Py_SetProgramName, (const wchar_t *))                                                  \
+    X(void, Py_InitializeEx, (int))                                                                \
+    X(struct object *, Py_CompileString, (const char *, const char *, int))                        \
+    X(struct object *, PyImport_ExecCodeModule, (const char *, struct object *))                   \
+    X(struct object *, PyImport_ImportModule, (const char *))                                      \
+    X(struct object *, PyObject_CallMethod, (struct object *, const char *, const char *, ...))    \
+    X(void, PyErr_Print, (void))                                                                   \
+    X(void, Py_DecRef, (struct object *))                                                          \
+    X(void, PyOS_BeforeFork, (void))                                                               \
+    X(void, PyOS_AfterFork_Parent, (void))                                                         \
+    X(void, PyOS_AfterFork_Child, (void))
+
+#define X(result, name, args) result(*name) args;
+static struct {
+    PYTHON_CALLS(X)
+} py;
+#undef X
+
+enum { FILE_INPUT = 257, NO_SIGNALS = 0 };
+
+static const struct {
+    const char *name;
+    size_t offset;
+} calls[] = {
+#define X(result, name, args) {#name, offsetof(__typeof__(py), name)},
+    PYTHON_CALLS(X)
+#undef X
+};
+
+static int minor_version(const char *path)
+{
+    const char *dot = strstr(path, "libpython3.");
+    return dot == NULL ? -1 : (int)strtol(dot + strlen("libpython3."), NULL, 10);
+}
+
+int python_find(const char *root, char *out, size_t size, struct err *err)
+{
+    char pattern[512];
+    glob_t found = {0};
+    int best = -1;
+    (void)snprintf(pattern, sizeof pattern, "%s/usr/lib/*/libpython3.*.so.1.0", root);
+    (void)glob(pattern, 0, NULL, &found);
+    (void)snprintf(pattern, sizeof pattern, "%s/usr/lib/libpython3.*.so.1.0", root);
+    (void)glob(pattern, GLOB_APPEND, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        int minor = minor_version(found.gl_pathv[i]);
+        if (minor > best && strlen(found.gl_pathv[i]) < size) {
+            best = minor;
+            memcpy(out, found.gl_pathv[i], strlen(found.gl_pathv[i]) + 1);
+        }
+    }
+    globfree(&found);
+    if (best < 0)
+        return err_set(err, ERR_NOT_FOUND,
+                       "no libpython3 here; install the package 'libpython3-stdlib libpython3.11'");
+    return 0;
+}
+
+static int load(const char *library, struct err *err)
+{
+    /* Global, because extension modules look their symbols up in whoever loaded them. */
+    void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+    if (handle == NULL)
+        return err_set(err, ERR_UNAVAILABLE, "%s", dlerror());
+    for (size_t i = 0; i < countof(calls); i++) {
+        void *symbol = dlsym(handle, calls[i].name);
+        if (symbol == NULL)
+            return err_set(err, ERR_UNSUPPORTED, "'%s' has no %s", library, calls[i].name);
+        memcpy((char *)&py + calls[i].offset, &symbol, sizeof symbol);
+    }
+    return 0;
+}
+
+/* Says on standard error what Python has to say, and answers in one line. */
+static int python_failed(struct err *err, const char *what)
+{
+    py.PyErr_Print();
+    return err_set(err, ERR_INTERNAL, "python: %s", what);
+}
+
+static int run_module(const struct embed_file *file, struct err *err)
+{
+    char name[64], text[64];
+    bool package = strcmp(file->name, "__init__") == 0;
+    (void)snprintf(name, sizeof name, "sandglass%s%s", package ? "" : ".",
+                   package ? "" : file->name);
+    (void)snprintf(text, sizeof text, "run '%s'", name);
+    struct object *code = py.Py_CompileString(file->bytes.ptr, "<sandglass>", FILE_INPUT);
+    struct object *module = code == NULL ? NULL : py.PyImport_ExecCodeModule(name, code);
+    if (module == NULL)
+        return python_failed(err, text);
+    py.Py_DecRef(module);
+    py.Py_DecRef(code);
+    return 0;
+}
+
+int python_start(const char *library, const char *program, const struct embed_file *modules,
+                 struct err *err)
+{
+    static wchar_t name[256]; /* the interpreter keeps the pointer */
+    if (load(library, err) < 0)
+        return -1;
+    (void)swprintf(name, countof(name), L"%s", program);
+    py.Py_SetProgramName(name);
+    py.Py_InitializeEx(NO_SIGNALS);
+    for (const struct embed_file *file = modules; file->name != NULL; file++)
+        if (run_module(file, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int call_main(const char *method, const char *format, const char *text, int number,
+                     struct err *err)
+{
+    struct object *main_module = py.PyImport_ImportModule("sandglass.main");
+    if (main_module == NULL)
+        return python_failed(err, "import the kernel");
+    struct object *done = text != NULL
+                              ? py.PyObject_CallMethod(main_module, method, format, text)
+                              : py.PyObject_CallMethod(main_module, method, format, number);
+    py.Py_DecRef(main_module);
+    if (done == NULL)
+        return python_failed(err, method);
+    py.Py_DecRef(done);
+    return 0;
+}
+
+int python_prepare(const char *names, struct err *err)
+{
+    return call_main("prepare", "(s)", names, 0, err);
+}
+
+int python_serve(int fd, struct err *err)
+{
+    return call_main("serve", "(i)", NULL, fd, err);
+}
+
+int python_fork(void)
+{
+    py.PyOS_BeforeFork();
+    int pid = fork();
+    if (pid == 0)
+        py.PyOS_AfterFork_Child();
+    else
+        py.PyOS_AfterFork_Parent();
+    return pid;
+}
