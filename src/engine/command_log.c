@@ -8,6 +8,7 @@ enum { READ_BYTES = 256 << 10 };
 /* Behind (it asks the store, some at a time) or abreast (it is told as output comes). A command
  * that goes leaves its readers with `command` NULL. */
 struct log_reader {
+    struct loop_task task; /* frees it, when that must wait */
     struct log_reader *next;
     struct engine *engine;
     struct command *command;
@@ -39,14 +40,25 @@ static void unlink_reader(struct log_reader *reader)
     reader->command = NULL;
 }
 
+static void free_later(struct loop_task *task)
+{
+    free((char *)task - offsetof(struct log_reader, task));
+}
+
 struct log_reader *log_reader_free(struct log_reader *reader)
 {
     if (reader == NULL)
         return NULL;
     unlink_reader(reader);
     reader->is_freed = true;
-    if (!reader->is_reading && !reader->is_telling)
+    if (reader->is_reading)
+        return NULL; /* on_read frees it */
+    if (reader->is_telling) {
+        reader->task.run = free_later;
+        loop_post(reader->engine->loop, &reader->task);
+    } else {
         free(reader);
+    }
     return NULL;
 }
 
@@ -223,17 +235,20 @@ static void keep(struct command *command, enum command_stream stream, uint64_t s
     }
 }
 
+/* Looked for anew each time: whoever is told may free any reader. One that was told is past it. */
+static struct log_reader *find_abreast(const struct command *command, const struct store_log *log)
+{
+    for (struct log_reader *reader = command->readers; reader != NULL; reader = reader->next)
+        if (reader->follows && !reader->is_paused && !reader->is_reading && !reader->is_telling &&
+            !reader->is_ended && reader->offset == log->start)
+            return reader;
+    return NULL;
+}
+
 static void tell_readers(struct command *command, const struct store_log *log)
 {
-    struct log_reader *after = NULL;
-    for (struct log_reader *reader = command->readers; reader != NULL; reader = after) {
-        after = reader->next;
-        if (!reader->follows || reader->is_paused || reader->is_reading || reader->is_telling ||
-            reader->is_ended || reader->offset != log->start)
-            continue;
-        if (!tell(reader, log))
-            free(reader);
-    }
+    for (struct log_reader *reader; (reader = find_abreast(command, log)) != NULL;)
+        (void)tell(reader, log);
 }
 
 static void append_piece(struct command *command, enum command_stream stream, struct str bytes)
@@ -268,16 +283,23 @@ void log_append(struct command *command, enum command_stream stream, struct str 
 
 /* --- Waiters --- */
 
+static void unlink_waiter(struct command_waiter *waiter)
+{
+    if (waiter->command == NULL)
+        return;
+    for (struct command_waiter **at = &waiter->command->waiters; *at != NULL; at = &(*at)->next)
+        if (*at == waiter) {
+            *at = waiter->next;
+            break;
+        }
+    waiter->command = NULL;
+}
+
 struct command_waiter *command_waiter_free(struct command_waiter *waiter)
 {
     if (waiter == NULL)
         return NULL;
-    if (waiter->command != NULL) {
-        struct command_waiter **at = &waiter->command->waiters;
-        while (*at != waiter)
-            at = &(*at)->next;
-        *at = waiter->next;
-    }
+    unlink_waiter(waiter);
     (void)timer_free(waiter->timer);
     free(waiter);
     return NULL;
@@ -286,11 +308,8 @@ struct command_waiter *command_waiter_free(struct command_waiter *waiter)
 static void tell_waiter(struct command_waiter *waiter, const struct err *why)
 {
     struct command *command = waiter->command;
-    struct command_waiter **at = &command->waiters;
-    while (*at != waiter)
-        at = &(*at)->next;
-    *at = waiter->next;
-    waiter->command = NULL;
+    assert(command != NULL);
+    unlink_waiter(waiter);
     timer_clear(waiter->timer);
     struct command_info info = command->info;
     waiter->done(waiter->ctx, why == NULL ? &info : NULL, why);
@@ -328,14 +347,20 @@ int engine_command_wait(struct engine *engine, const struct engine_caller *calle
     return 0;
 }
 
+/* The same as above: each that is found reads or has ended afterwards. */
+static struct log_reader *find_still(const struct command *command)
+{
+    for (struct log_reader *reader = command->readers; reader != NULL; reader = reader->next)
+        if (!reader->is_paused && !reader->is_reading && !reader->is_telling && !reader->is_ended)
+            return reader;
+    return NULL;
+}
+
 void log_complete(struct command *command)
 {
-    struct log_reader *after = NULL;
     command->is_complete = true;
-    for (struct log_reader *reader = command->readers; reader != NULL; reader = after) {
-        after = reader->next;
+    for (struct log_reader *reader; (reader = find_still(command)) != NULL;)
         read_on(reader, false);
-    }
     while (command->waiters != NULL)
         tell_waiter(command->waiters, NULL);
 }

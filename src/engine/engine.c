@@ -93,6 +93,7 @@ static void on_tick(void *ctx)
     engine->next_sweep_ms = now + SWEEP_MS;
     key_sweep(engine);
     command_sweep(engine);
+    engine_sweep_blobs(engine);
 }
 
 /* --- Opening --- */

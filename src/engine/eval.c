@@ -17,7 +17,7 @@ struct evaluating {
     void *ctx;
     struct sandbox *sandbox;
     struct err err;
-    bool is_later, has_failed;
+    bool has_failed;
 };
 
 static void on_output(void *ctx, enum isolate_stream stream, struct str line)
@@ -77,12 +77,9 @@ static void run_later(struct loop_task *task)
     run((struct evaluating *)((char *)task - offsetof(struct evaluating, task)));
 }
 
+/* On a later turn of the loop, so that no call-back comes from the call itself. */
 static void go(struct evaluating *evaluating)
 {
-    if (evaluating->is_later) {
-        run(evaluating);
-        return;
-    }
     evaluating->task.run = run_later;
     loop_post(evaluating->engine->loop, &evaluating->task);
 }
@@ -192,6 +189,4 @@ void engine_eval(struct engine *engine, const struct engine_caller *caller,
         session_use(session, &evaluating->session);
     else
         sandbox_wait(sandbox, &evaluating->want);
-    /* Whatever it waits for, nothing ran yet: that takes a turn of the loop. */
-    evaluating->is_later = true;
 }

@@ -55,6 +55,15 @@ static void tell(struct feed_reader *reader, const struct event *event)
         reader->calls.on_event(reader->ctx, event);
 }
 
+/* Looked for anew each time: whoever is told may free any reader. One that was told is ahead. */
+static struct feed_reader *find_abreast(const struct engine *engine)
+{
+    for (struct feed_reader *reader = engine->readers; reader != NULL; reader = reader->next)
+        if (!reader->is_freed && !reader->is_paused && !reader->is_reading && is_abreast(reader))
+            return reader;
+    return NULL;
+}
+
 void feed_publish(struct engine *engine, struct store_batch *batch, enum event_kind kind,
                   struct str tenant, struct str id, struct str sandbox, const char *state,
                   const char *detail)
@@ -77,17 +86,12 @@ void feed_publish(struct engine *engine, struct store_batch *batch, enum event_k
                                                  .sandbox = sandbox,
                                                  .state = event.state,
                                                  .detail = event.detail});
-    /* A reader freed by what it is told is unlinked later, by its own hand. */
-    struct feed_reader *after = NULL;
-    for (struct feed_reader *reader = engine->readers; reader != NULL; reader = after) {
-        after = reader->next;
-        if (!reader->is_freed && !reader->is_paused && !reader->is_reading && is_abreast(reader)) {
-            reader->is_reading = true;
-            tell(reader, &event);
-            reader->is_reading = false;
-            if (reader->is_freed)
-                (void)feed_reader_free(reader);
-        }
+    for (struct feed_reader *reader; (reader = find_abreast(engine)) != NULL;) {
+        reader->is_reading = true;
+        tell(reader, &event);
+        reader->is_reading = false;
+        if (reader->is_freed)
+            (void)feed_reader_free(reader);
     }
     engine->last_seq = event.seq;
 }

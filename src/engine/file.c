@@ -134,16 +134,17 @@ static void on_done(void *ctx, const struct file_answer *answer, const struct er
 static void run(struct filing *filing)
 {
     struct sandbox *sandbox = filing->work.sandbox;
-    const struct provider_table *table =
-        sandbox == NULL ? NULL : engine_table(filing->work.engine, sandbox->info.tier);
-    if (sandbox != NULL && table->files == NULL) {
-        (void)engine_unsupported(sandbox->info.tier, "keep files", &filing->err);
-        filing->has_failed = true;
-    }
-    if (filing->has_failed)
+    if (filing->has_failed || sandbox == NULL) {
         on_done(filing, NULL, &filing->err);
-    else
-        table->files(sandbox->place, &filing->request, on_done, filing);
+        return;
+    }
+    const struct provider_table *table = engine_table(filing->work.engine, sandbox->info.tier);
+    if (table->files == NULL) {
+        (void)engine_unsupported(sandbox->info.tier, "keep files", &filing->err);
+        on_done(filing, NULL, &filing->err);
+        return;
+    }
+    table->files(sandbox->place, &filing->request, on_done, filing);
 }
 
 /* A provider may answer at once; the caller's call-back must not come from its own call. */

@@ -146,6 +146,7 @@ void feed_publish(struct engine *engine, struct store_batch *batch, enum event_k
 
 void feed_close(struct engine *engine);
 void engine_reconcile(struct engine *engine);
+void engine_sweep_blobs(struct engine *engine);
 
 /* sandbox.c. NULL with NOT_FOUND, also for another tenant's. */
 struct sandbox *sandbox_find(struct engine *engine, const struct engine_caller *caller,
@@ -251,6 +252,8 @@ void command_reconcile(struct engine *engine, struct store_batch *batch);
 int snapshot_load(struct engine *engine, struct err *err) MUST_USE;
 void snapshot_reconcile(struct engine *engine, struct store_batch *batch);
 void snapshot_done_all(struct engine *engine);
+struct store_hashes;
+void snapshot_keep_images(const struct engine *engine, struct store_hashes *kept);
 int snapshot_resolve(struct engine *engine, const struct engine_caller *caller,
                      const struct sandbox_spec *spec, struct sandbox *sandbox,
                      struct err *err) MUST_USE;

@@ -83,9 +83,10 @@ static void on_linger(void *ctx)
 
 void jail_execs_end(struct place *place, const struct err *why)
 {
-    while (place->execs != NULL) {
-        struct exec *exec = place->execs;
-        unlink_exec(exec);
+    for (struct exec *exec; (exec = place->execs) != NULL;) {
+        place->execs = exec->next;
+        place_remove(place, &exec->op);
+        exec->place = NULL;
         if (!exec->is_started) {
             exec->calls.on_started(exec->ctx, NULL, why);
             jail_exec_free(exec);

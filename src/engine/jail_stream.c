@@ -212,7 +212,7 @@ struct writer {
     struct buf queue; /* what the pipe has no room for yet */
     struct arena arena;
     struct str path;
-    bool is_tar, is_looking, is_finished, is_over, is_telling, is_freed;
+    bool is_tar, is_looking, is_finished, is_over, is_telling, is_freed, is_dying;
     struct file_answer answer;
 };
 
@@ -230,10 +230,15 @@ void jail_writer_free(void *handle)
 {
     struct writer *writer = handle;
     struct err err = {0};
-    /* Cancelled before the pipe closes: else the end of it would count as all. */
-    if (writer->place != NULL && !writer->is_over)
-        (void)!jail_cancel(writer->place->jail, writer->op.id, &err);
     writer->is_freed = true;
+    /* The pipe stays open until the jail has heard of it: its end would count as all. */
+    if (writer->place != NULL && !writer->is_over &&
+        jail_cancel(writer->place->jail, writer->op.id, &err) == 0) {
+        writer->is_over = writer->is_dying = true;
+        buf_clear(&writer->queue);
+        place_watch(writer->place);
+        return;
+    }
     if (!writer->is_telling)
         writer_done(writer);
 }
@@ -323,7 +328,10 @@ static void on_writer_event(struct asked_op *op, const struct jail_event *event,
                             const struct err *why)
 {
     struct writer *writer = (struct writer *)op;
-    if (event == NULL) {
+    if (writer->is_dying) {
+        writer->place = event == NULL ? NULL : writer->place;
+        writer_done(writer);
+    } else if (event == NULL) {
         writer->place = NULL;
         end_writer(writer, why);
     } else if (event->type == JAIL_EVENT_FILE) {

@@ -11,6 +11,7 @@
 #include "engine/eval.h"
 #include "engine/file.h"
 #include "engine/sandbox.h"
+#include "engine/snapshot.h"
 
 struct config;
 struct engine;
@@ -145,6 +146,10 @@ struct provider_table {
 
     /* Of what the place has written. */
     void (*snapshot_create)(struct place *place, struct str id, image_done *done, void *ctx);
+    /* Bytes that come in pieces, through writer_write and its kin. */
+    int (*snapshot_upload)(struct provider *provider, struct str slug, enum snapshot_form form,
+                           const struct snapshot_writer_calls *calls, void *ctx, void **ret_writer,
+                           struct err *err);
     bool (*snapshot_exists)(struct provider *provider, struct str image);
     void (*snapshot_delete)(struct provider *provider, struct str image, engine_done *done,
                             void *ctx);

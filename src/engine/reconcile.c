@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/internal.h"
+#include "store/blobs.h"
 
 static void on_reclaimed(void *ctx, const struct err *why)
 {
@@ -33,6 +34,27 @@ static void settle(struct sandbox *sandbox, struct store_batch *batch)
     log_info("reconcile.sandbox", LOG_VIEW("sandbox", sandbox->info.id),
              LOG_STR("was", sandbox_state_name(was)),
              LOG_STR("is", sandbox_state_name(sandbox->info.state)));
+}
+
+static void keep(struct store_hashes *kept, const char *image)
+{
+    if (image[0] != '\0')
+        *vec_push(&kept->list) = mem_dup_cstr(image);
+}
+
+/* What no row names goes, once it is older than the grace time: a blob is put first and named
+ * after. */
+void engine_sweep_blobs(struct engine *engine)
+{
+    struct store_hashes kept = {0};
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *sandbox = entry->value;
+        keep(&kept, buf_cstr(&sandbox->image));
+        VEC_EACH (checkpoint, &sandbox->checkpoints)
+            keep(&kept, checkpoint->image);
+    }
+    snapshot_keep_images(engine, &kept);
+    store_sweep_blobs(engine->store, &kept, STORE_BLOB_GRACE_MS, NULL, NULL);
 }
 
 void engine_reconcile(struct engine *engine)

@@ -276,7 +276,7 @@ void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, s
 {
     struct engine *engine = sandbox->engine;
     struct making *making = mem_alloc(sizeof *making);
-    *making = (struct making){.sandbox = sandbox, .done = done, .ctx = ctx, .pending = 3};
+    *making = (struct making){.sandbox = sandbox, .done = done, .ctx = ctx, .pending = 2};
     struct store_batch *batch = store_begin(engine->store);
     sandbox_save(sandbox, batch);
     key_remember(engine, caller, sandbox->info.id, batch);
@@ -284,7 +284,6 @@ void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, s
                  sandbox->info.id, sandbox_state_name(SANDBOX_CREATING), "");
     store_commit(batch, STORE_QUICK, on_recorded, making);
     sandbox_make_place(sandbox, image, on_placed, making);
-    one_done(making, NULL); /* both may have come by now */
 }
 
 static int check_quota(const struct engine *engine, const struct engine_caller *caller,

@@ -175,7 +175,7 @@ static void wake(struct session *session, struct sandbox *sandbox, const struct 
 static void on_sandbox_made(void *ctx, struct sandbox *sandbox, const struct err *why)
 {
     struct session *session = ctx;
-    if (why != NULL) {
+    if (sandbox == NULL) {
         log_warn("session.use", LOG_VIEW("session", session->info.id), LOG_STR("error", why->msg));
         session->sandbox[0] = '\0';
         wake(session, NULL, why);

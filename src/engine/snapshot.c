@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/internal.h"
+#include "store/blobs.h"
 
 static const char *const state_names[] = {"building", "ready", "failed"};
 
@@ -95,6 +96,15 @@ static void load(void *ctx, const void *data)
 int snapshot_load(struct engine *engine, struct err *err)
 {
     return store_each(engine->store, &store_snapshots, load, engine, err);
+}
+
+void snapshot_keep_images(const struct engine *engine, struct store_hashes *kept)
+{
+    MAP_EACH (entry, &engine->snapshots) {
+        const struct snapshot *snapshot = entry->value;
+        if (snapshot->image.len > 0)
+            *vec_push(&kept->list) = mem_dup_cstr(buf_cstr(&snapshot->image));
+    }
 }
 
 /* A build that a restart cut off leaves nothing: it is begun anew by whoever wants it. */

@@ -89,7 +89,11 @@ static vm_value op_elapsed(struct isolate *isolate, UNUSED const vm_value *args,
 static vm_value op_chunk(struct isolate *isolate, const vm_value *args, size_t count)
 {
     struct str name = text_at(isolate, args, count, 0);
+    static const char *const no_code[] = {"template", "entries", "version", "key"};
     struct str bytecode = bootstrap_part(name);
+    for (size_t i = 0; i < countof(no_code); i++)
+        if (str_eq(name, str_of(no_code[i])))
+            bytecode = (struct str){0};
     if (bytecode.len == 0)
         return vm_throw_error(isolate->vm, "Error", STR("no such piece of the bootstrap"));
     return vm_eval_bytecode(isolate->vm, bytecode);

@@ -142,6 +142,10 @@ static void keep_names(struct run *run)
     struct buf *names = &isolate->names;
     buf_clear(names);
     strip_names(isolate->engine->strip, isolate->call->code, names);
+    if (names->len == 0) {
+        vm_drop(vm, run->look);
+        return;
+    }
     char *json = arena_alloc(&isolate->arena, names->len * 4 + 3); /* quotes and a comma for each */
     size_t len = 0;
     struct str rest = buf_str(names), name;
@@ -153,8 +157,6 @@ static void keep_names(struct run *run)
         json[len + 2 + name.len] = '"';
         len += name.len + 3;
     }
-    if (len == 0)
-        return;
     json[len++] = ']';
     vm_value args[] = {run->look, vm_parse_json(vm, str_n(json, len))};
     vm_value done = vm_call(vm, isolate->engine->entries.at[ENTRY_KEEP], vm_undefined(), args, 2);

@@ -93,10 +93,11 @@ static int check_files(struct store *store, bool *ret_is_new, struct err *err)
  * number that it leads to. */
 static int migrate(struct store *store, int64_t from, struct err *err)
 {
-    for (int64_t version = from + 1; version <= STORE_VERSION; version++) {
+    const struct embed_file *row = store_schema + from;
+    for (int64_t version = from + 1; version <= STORE_VERSION; version++, row++) {
         char sql[64];
         if (db_exec(store->db, "BEGIN IMMEDIATE", err) < 0 ||
-            db_exec(store->db, store_schema[version - 1].bytes.ptr, err) < 0)
+            db_exec(store->db, row->bytes.ptr, err) < 0)
             return err_wrap(err, "bring it to version %lld", (long long)version);
         (void)snprintf(sql, sizeof sql, "PRAGMA user_version=%lld; COMMIT", (long long)version);
         CRASH_POINT("store.migrate.before_commit");

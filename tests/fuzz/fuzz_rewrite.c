@@ -81,8 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(client_knew || str_find(buf_str(&to_client), str_of(value)) == to_client.len);
     check_sound(buf_str(&to_server));
     /* The server's bytes in one piece may end it earlier or later than in several (an answer before
-     * its request), so only the client's side is compared. */
-    if (server.len == 0) {
+     * its request), so only the client's side is compared; chunks are as long as what came. */
+    bool is_chunked = str_find(buf_str(&to_server), STR("chunked")) < to_server.len;
+    if (server.len == 0 && !is_chunked) {
         converse(client, server, SIZE_MAX / 2, &again, &ignored);
         assert(str_eq(buf_str(&again), buf_str(&to_server)));
     }

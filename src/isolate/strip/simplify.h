@@ -25,3 +25,10 @@ struct simplify *simplify_free(struct simplify *simplify);
 bool simplify_types(struct simplify *simplify, struct str source, char *text, int64_t deadline_ns);
 /* Types that had to be taken out altogether; whoever blanks must blank these as well. */
 const struct simplify_range *simplify_removed(const struct simplify *simplify, size_t *ret_count);
+
+/* After simplify_types: `text` without what the parser would read letter by letter for nothing.
+ * Runs of blanks, and of the letters that stand for a type, become one. Gives the new length; the
+ * bytes of `packed`, with room for as many as `text` has, stand for [from, to) of the source each,
+ * and `from` has one more at the end. */
+size_t simplify_pack(const struct simplify *simplify, const char *text, char *packed,
+                     uint32_t *from, uint32_t *to);

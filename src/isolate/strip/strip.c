@@ -25,7 +25,10 @@ struct strip {
     struct tree *tree;
     struct erase *erase;
     struct simplify *simplify;
-    struct buf scratch; /* the source with its types simplified */
+    struct buf scratch;  /* the source with its types simplified */
+    struct buf packed;   /* the same, shorter */
+    uint32_t *from, *to; /* where its bytes stand in the source */
+    size_t room;         /* of each */
     int64_t timeout_ns;
 };
 
@@ -75,6 +78,9 @@ struct strip *strip_free(struct strip *strip)
     strip->erase = erase_free(strip->erase);
     strip->simplify = simplify_free(strip->simplify);
     buf_done(&strip->scratch);
+    buf_done(&strip->packed);
+    free(strip->from);
+    free(strip->to);
     free(strip);
     return NULL;
 }
@@ -125,6 +131,20 @@ struct job {
     int64_t deadline_ns;
 };
 
+static struct str pack(struct strip *strip, const char *text, size_t len)
+{
+    char *packed = NULL;
+    buf_clear(&strip->packed);
+    if (buf_reserve(&strip->packed, len, &packed, &(struct err){0}) < 0)
+        return (struct str){0};
+    if (strip->room < len + 1) {
+        strip->room = len + 1;
+        strip->from = mem_resize(strip->from, strip->room * sizeof *strip->from);
+        strip->to = mem_resize(strip->to, strip->room * sizeof *strip->to);
+    }
+    return str_n(packed, simplify_pack(strip->simplify, text, packed, strip->from, strip->to));
+}
+
 /* Reads the source with its types made simple, which is quicker than to parse them and gets over
  * the grammar's gaps. */
 static enum tree_result walk_simplified(struct strip *strip, const struct job *job,
@@ -138,9 +158,13 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
     if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns) &&
         clock_now_ns() > job->deadline_ns)
         return TREE_TIMEOUT;
+    struct str packed = pack(strip, text, job->source.len);
     struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
-    enum tree_result result = tree_walk(strip->tree, job->lang, str_n(text, job->source.len),
-                                        job->deadline_ns, visitor, ret_at);
+    visitor->from = strip->from;
+    visitor->to = strip->to;
+    enum tree_result result =
+        tree_walk(strip->tree, job->lang, packed, job->deadline_ns, visitor, ret_at);
+    visitor->from = visitor->to = NULL;
     size_t count;
     const struct simplify_range *removed = simplify_removed(strip->simplify, &count);
     for (size_t i = 0; i < count; i++)

@@ -150,11 +150,17 @@ static struct tree_node node_at(const struct walk *walk, TSNode node)
 {
     TSSymbol symbol = ts_node_symbol(node);
     uint32_t count = ts_language_symbol_count(language(walk->lang));
+    const struct tree_visitor *visitor = walk->visitor;
+    uint32_t start = ts_node_start_byte(node), end = ts_node_end_byte(node);
+    if (visitor->from != NULL) {
+        end = end > start ? visitor->to[end - 1] : visitor->from[start];
+        start = visitor->from[start];
+    }
     return (struct tree_node){
         .kind = symbol < count ? (enum tree_kind)walk->tree->kinds[walk->lang][symbol] : TREE_OTHER,
         .is_named = ts_node_is_named(node),
-        .start = ts_node_start_byte(node),
-        .end = ts_node_end_byte(node),
+        .start = start,
+        .end = end,
     };
 }
 

@@ -118,6 +118,9 @@ struct tree_visitor {
     /* True to visit what is inside; then `leave` follows once that is done. */
     bool (*enter)(void *ctx, const struct tree_node *node);
     void (*leave)(void *ctx);
+    /* Where the bytes of the source stand in another one, to which the nodes then refer; NULL for
+     * here. `from` has one more at the end. */
+    const uint32_t *from, *to;
     bool is_stopped; /* set by either call to end the walk */
 };
 

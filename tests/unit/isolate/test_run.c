@@ -446,6 +446,37 @@ TEST(run_copies_bridge_arguments_once)
                 "echo[{\"__proto__\":{\"x\":1}}] ");
 }
 
+TEST(run_bridge_arguments_are_values)
+{
+    bridge_case("await api.echo({then(done) { done('x') }, [Symbol('s')]: 1, f() {}})",
+                "{\"ok\":[1]}", "", "echo[{}] ");
+    bridge_case("class A extends Array { static get [Symbol.species]() { throw 1 } }"
+                "await api.echo(A.of(1, 2))",
+                "{\"ok\":[1]}", "", "echo[[1,2]] ");
+    bridge_case("const b = new ArrayBuffer(8, {maxByteLength: 16}), a = new Uint8Array(b);"
+                "await api.echo({get x() { b.resize(2); return 1 }, a})",
+                "{\"ok\":[1]}", "", "echo[{\"x\":1,\"a\":{\"0\":0,\"1\":0}}] ");
+    bridge_case(
+        "await api.echo(new Proxy({a: 1}, {get: (t, k) => k === 'toJSON' ? undefined : k}))",
+        "{\"ok\":[1]}", "", "echo[{\"a\":\"a\"}] ");
+    bridge_case("await api.echo(new Proxy({}, {ownKeys() { throw new Error('trap') }}))", "null",
+                "trap", "");
+    bridge_case("let o = {}; for (let i = 0; i < 1e5; i++) o = {o}; await api.echo(o)", "null", "",
+                "");
+}
+
+TEST(run_bridges_stand_a_full_stack)
+{
+    bridge_case("let n = 0; function f() { n++; f() } try { f() } catch (e) { e.name } "
+                "function g(d) { try { g(d + 1) } catch { return globalThis.p ||= api.echo(d) } }"
+                "g(0); try { await p } catch {} 'alive'",
+                "\"alive\"", "", NULL);
+    bridge_case("try { await api.echo(1), await api.echo(2) } catch (e) {"
+                "[e.constructor === TypeError, e.constructor.constructor === Function,"
+                " e.constructor.constructor('return typeof require')()] }",
+                "[true,true,\"undefined\"]", "", NULL);
+}
+
 TEST(run_bridges_survive_polluted_prototypes)
 {
     bridge_case(
