@@ -1,7 +1,7 @@
 // One table of hosts and addresses, every channel, one verdict: the proxy, CONNECT, SOCKS 5, captured connections,
 // DNS and an isolate's fetch agree with each other and with `sandglass policy test`. NET-02 to NET-05 and NET-12.
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -43,6 +43,7 @@ const sendable = (host) => !/[\s\0]/.test(host);
 test('every channel gives the same verdict', { timeout: 240_000 }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
+  if (!existsSync('/usr/bin/node')) return t.skip('no node in /usr/bin, which a jail sees');
   const { port } = stage;
   const targets = [...allowed, ...refused, ...own];
   assert.ok(targets.length >= 100, `${targets.length}`);

@@ -1,0 +1,93 @@
+/* The groups npm and pypi, from configuration of the test's own. */
+
+#include "net.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "egress/groups.h"
+
+static const char *env_names[4], *env_values[4];
+
+static const char *env(const char *name)
+{
+    for (size_t i = 0; i < countof(env_names); i++)
+        if (env_names[i] != NULL && strcmp(env_names[i], name) == 0)
+            return env_values[i];
+    return NULL;
+}
+
+static void set_env(size_t index, const char *name, const char *value)
+{
+    env_names[index] = name;
+    env_values[index] = value;
+}
+
+/* Empty places of their own: nothing of this machine is read. */
+static struct group_sources places(struct net_dns *dns, const char *name)
+{
+    static char home[512], etc[512];
+    (void)snprintf(home, sizeof home, "%s/%s-home", test_tmpdir(), name);
+    (void)snprintf(etc, sizeof etc, "%s/%s-etc", test_tmpdir(), name);
+    CHECK(mkdir(home, 0755) == 0 && mkdir(etc, 0755) == 0);
+    memset(env_names, 0, sizeof env_names);
+    return (struct group_sources){
+        .home = home, .etc = etc, .env = env, .dns_servers = net_dns_address(dns)};
+}
+
+TEST(without_settings_the_public_registries_are_meant)
+{
+    AUTO_DNS struct net_dns *dns = net_dns_start();
+    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, pypi = {0};
+    struct err err = {0};
+    struct group_sources sources = places(dns, "default");
+    net_dns_set(dns, "registry.npmjs.org", "93.184.216.34");
+    CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
+    CHECK_CSTR(buf_cstr(&npm.allow), "registry.npmjs.org:443");
+    CHECK_CSTR(buf_cstr(&npm.private), "");
+    CHECK_CSTR(buf_cstr(&npm.settings), "npm_config_registry=https://registry.npmjs.org/\n");
+    CHECK_OK(group_expand(STR("pypi"), &sources, &pypi, &err));
+    CHECK_CSTR(buf_cstr(&pypi.allow), "pypi.org:443, files.pythonhosted.org:443");
+    CHECK_CSTR(buf_cstr(&pypi.settings), "PIP_INDEX_URL=https://pypi.org/simple\n");
+}
+
+TEST(what_the_machine_is_configured_for_is_meant)
+{
+    AUTO_DNS struct net_dns *dns = net_dns_start();
+    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, pypi = {0};
+    struct err err = {0};
+    struct group_sources sources = places(dns, "own");
+    net_dns_set(dns, "npm.corp.test", "10.1.2.3 fd00::5");
+    test_write(sources.home, ".npmrc",
+               "# mine\n registry = \"https://me:secret@npm.corp.test:4873/npm/\"\n"
+               "@team:registry=https://team.corp.test/\n//npm.corp.test/:_authToken=abc\n");
+    test_write(sources.etc, "npmrc", "registry=https://other.test/\n");
+    test_write(sources.etc, "pip.conf",
+               "[global]\nindex-url = http://pip.corp.test:8080/simple\n"
+               "extra-index-url = https://a.test/s https://b.test/s\n");
+    CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
+    CHECK_CSTR(buf_cstr(&npm.allow), "npm.corp.test:4873, team.corp.test:443");
+    CHECK(strstr(buf_cstr(&npm.private), "npm.corp.test=10.1.2.3:4873") != NULL);
+    CHECK(strstr(buf_cstr(&npm.private), "npm.corp.test=[fd00::5]:4873") != NULL);
+    CHECK_CSTR(buf_cstr(&npm.settings), "npm_config_registry=https://npm.corp.test:4873/npm/\n");
+    CHECK_OK(group_expand(STR("pypi"), &sources, &pypi, &err));
+    CHECK_CSTR(buf_cstr(&pypi.allow), "pip.corp.test:8080, a.test:443, b.test:443");
+}
+
+TEST(variables_win_and_nonsense_is_named)
+{
+    AUTO_DNS struct net_dns *dns = net_dns_start();
+    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, bad = {0};
+    struct err err = {0};
+    struct group_sources sources = places(dns, "env");
+    test_write(sources.home, ".npmrc", "registry=https://file.test/\n");
+    set_env(0, "npm_config_registry", "https://variable.test/");
+    CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
+    CHECK_CSTR(buf_cstr(&npm.allow), "variable.test:443");
+    set_env(0, "npm_config_registry", "ftp://variable.test/");
+    CHECK(group_expand(STR("npm"), &sources, &bad, &err) < 0);
+    CHECK_MSG("the configured registry 'ftp://variable.test/'");
+    CHECK_ERR(group_expand(STR("cargo"), &sources, &bad, &err), ERR_NOT_FOUND);
+    CHECK(group_is_name(STR("npm")) && group_is_name(STR("pypi")) && !group_is_name(STR("x")));
+}
