@@ -359,7 +359,10 @@ static CURLcode run_beside(CURLM *multi, struct transfer *transfer, int fd, sg_r
         if (running == 0)
             break;
         (void)curl_multi_poll(multi, &extra, fd >= 0 ? 1 : 0, 1000, NULL);
-        if (fd >= 0 && (extra.revents & CURL_WAIT_POLLIN) != 0 && on_fd(transfer->ctx) != 0) {
+        int verdict = fd >= 0 && extra.revents != 0 ? on_fd(transfer->ctx) : 0;
+        if (verdict > 0)
+            fd = -1;
+        if (verdict < 0) {
             transfer->was_ended = true;
             return CURLE_ABORTED_BY_CALLBACK;
         }

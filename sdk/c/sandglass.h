@@ -53,8 +53,8 @@ SG_API int sg_upload(sg_client *client, const char *method, const char *path, sg
 
 /* A stream of events, one JSON object a line: {"event", "id"?, "data"}. A call-back that gives
  * other than 0 ends the call. With `fd` not -1, `on_fd` is called while the stream runs whenever
- * `fd` can be read; it may use the client for other calls, and gives other than 0 to end the
- * stream. */
+ * `fd` can be read; it may use the client for other calls. It gives 0 to go on, 1 to be asked no
+ * more, -1 to end the stream. */
 typedef int sg_line(void *ctx, const char *json, size_t len);
 typedef int sg_ready(void *ctx);
 SG_API int sg_stream(sg_client *client, const char *method, const char *path, const char *json,

@@ -12,7 +12,7 @@ struct metrics;
 /* What the handlers get as `ctx`, at its start. */
 struct meta {
     const struct http *http;
-    const struct metrics *metrics;
+    struct metrics *metrics;
     const struct route *routes;
     const struct engine *engine;
     bool is_draining;

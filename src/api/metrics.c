@@ -26,7 +26,25 @@ struct row {
     VEC(struct status_count) statuses;
 };
 
+/* The families and the names of their first labels. */
+static const struct {
+    const char *name, *help, *label;
+} families[METRICS_FAMILY_COUNT] = {
+    [METRICS_CREATE] = {"sandglass_sandbox_create_seconds",
+                        "From the request to a running sandbox.", "tier"},
+    [METRICS_EXEC] = {"sandglass_exec_seconds", "How long commands and evaluations ran.", "kind"},
+    [METRICS_FILE] = {"sandglass_file_seconds", "From the request to a file verb's answer.",
+                      "verb"},
+};
+
+struct series {
+    const char *kind, *outcome; /* borrowed: words of ours */
+    uint64_t buckets[countof(bounds_s)], count;
+    double sum_s;
+};
+
 struct metrics {
+    VEC(struct series) series[METRICS_FAMILY_COUNT];
     const struct route *routes;
     size_t route_count;
     int64_t start_ns;
@@ -50,6 +68,8 @@ struct metrics *metrics_free(struct metrics *metrics)
         return NULL;
     for (size_t i = 0; i <= metrics->route_count; i++)
         vec_done(&metrics->rows[i].statuses);
+    for (size_t i = 0; i < METRICS_FAMILY_COUNT; i++)
+        vec_done(&metrics->series[i]);
     free(metrics->rows);
     free(metrics);
     return NULL;
@@ -180,6 +200,49 @@ static void put_process(struct buf *out)
                 (double)files.rlim_cur);
 }
 
+void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
+                     const char *outcome, double seconds)
+{
+    struct series *found = NULL;
+    VEC_EACH (each, &metrics->series[family])
+        if (strcmp(each->kind, kind) == 0 && strcmp(each->outcome, outcome) == 0)
+            found = each;
+    if (found == NULL) {
+        found = vec_push(&metrics->series[family]);
+        found->kind = kind;
+        found->outcome = outcome;
+    }
+    found->count++;
+    found->sum_s += seconds;
+    for (size_t i = 0; i < countof(bounds_s); i++)
+        found->buckets[i] += seconds <= bounds_s[i];
+}
+
+static void put_series(const struct series *series, const char *name, const char *label,
+                       struct buf *out)
+{
+    char labels[128];
+    (void)snprintf(labels, sizeof labels, "%s=\"%s\",outcome=\"%s\"", label, series->kind,
+                   series->outcome);
+    for (size_t i = 0; i < countof(bounds_s); i++)
+        buf_printf(out, "%s_bucket{%s,le=\"%g\"} %llu\n", name, labels, bounds_s[i],
+                   (unsigned long long)series->buckets[i]);
+    buf_printf(out, "%s_bucket{%s,le=\"+Inf\"} %llu\n", name, labels,
+               (unsigned long long)series->count);
+    buf_printf(out, "%s_sum{%s} %.9g\n%s_count{%s} %llu\n", name, labels, series->sum_s, name,
+               labels, (unsigned long long)series->count);
+}
+
+static void put_families(const struct metrics *metrics, struct buf *out)
+{
+    for (size_t i = 0; i < METRICS_FAMILY_COUNT; i++) {
+        if (metrics->series[i].len > 0)
+            put_head(out, families[i].name, families[i].help, "histogram");
+        VEC_EACH (series, &metrics->series[i])
+            put_series(series, families[i].name, families[i].label, out);
+    }
+}
+
 void metrics_write(const struct metrics *metrics, struct buf *out)
 {
     put_head(out, "sandglass_build_info", "The running version.", "gauge");
@@ -193,4 +256,5 @@ void metrics_write(const struct metrics *metrics, struct buf *out)
     for (size_t i = 0; i <= metrics->route_count; i++)
         if (metrics->rows[i].count > 0)
             put_histogram(metrics, i, out);
+    put_families(metrics, out);
 }

@@ -21,3 +21,9 @@ void metrics_write(const struct metrics *metrics, struct buf *out);
 /* A figure of one's own: "sandglass_connections", "Open connections.", "gauge". */
 void metrics_put(struct buf *out, const char *name, const char *help, const char *type,
                  double value);
+
+/* A duration of its own family, by two labels: what was done and how it ended. Families and labels
+ * are words of ours, so there are few. */
+enum metrics_family { METRICS_CREATE, METRICS_EXEC, METRICS_FILE, METRICS_FAMILY_COUNT };
+void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
+                     const char *outcome, double seconds);

@@ -1,5 +1,6 @@
 #include "api/v1.h"
 
+#include "api/metrics.h"
 #include "base/base64.h"
 #include "base/clock.h"
 
@@ -249,6 +250,14 @@ void v1_reply(struct request *request, int status, struct v1_answer *answer)
 {
     buf_put_char(&answer->buf, '\n');
     reply_json(request, status, &answer->buf);
+}
+
+void v1_observe(struct request *request, int family, const char *kind, const struct err *why)
+{
+    struct api *api = request->rules->ctx;
+    double seconds = (double)(clock_now_ns() - request->start_ns) / 1e9;
+    metrics_observe(api->meta.metrics, (enum metrics_family)family, kind,
+                    why == NULL ? "ok" : err_wire_name(why->code), seconds);
 }
 
 void v1_done(void *ctx, const struct err *why)

@@ -118,3 +118,6 @@ void v1_put_file(struct json_out *out, const struct file_info *info);
 
 /* `snapshot_done`: the row's status and the snapshot. */
 void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
+
+/* Counts how long the request took until now. */
+void v1_observe(struct request *request, int family, const char *kind, const struct err *why);

@@ -233,7 +233,7 @@ static const struct route_query watch_query[] = {
      .example = "?path=/workspace -o tree.tar"}, \
     {"PUT", place "/tar", write_tar, "Unpack a tar archive into a directory", SCOPE_FILES, NOUN, \
      .query = write_query, .takes = FORM_BYTES, .response = "Count", .errors = V1_FILE_FAILS, \
-     .example = "?path=/workspace -T tree.tar"}, \
+     .example = "?path=/workspace/tree -T tree.tar"}, \
     {"GET", place "/watch", watch_it, "Follow changes below a directory", SCOPE_FILES, NOUN, \
      .details = "created, modified, deleted, moved; overflow when some were lost.", \
      .query = watch_query, .gives = FORM_EVENTS, .errors = V1_FILE_FAILS, \

@@ -1,5 +1,6 @@
 /* Files of a sandbox, a session or a volume: the verbs that speak JSON. Bytes are v1_bytes.c's. */
 
+#include "api/metrics.h"
 #include "api/sign.h"
 #include "api/v1.h"
 #include "base/clock.h"
@@ -98,8 +99,12 @@ static void put_answer(struct json_out *out, enum file_op op, const struct file_
 
 static void on_verb(void *ctx, const struct file_answer *answer, const struct err *why)
 {
+    static const char *const names[FILE_OP_COUNT] = {"stat",  "list", "read",   "write", "append",
+                                                     "mkdir", "move", "delete", "chmod", "symlink",
+                                                     "edit",  "glob", "grep"};
     struct verb_call *call = ctx;
     struct v1_answer text;
+    v1_observe(call->request, METRICS_FILE, names[call->op], why);
     if (why != NULL) {
         reply_error_at(call->request, why, call->path);
         return;

@@ -2,6 +2,7 @@
 
 #include "api/events.h"
 #include "api/flow.h"
+#include "api/metrics.h"
 #include "api/v1.h"
 
 /* ---- one answer ---------------------------------------------------------------------------- */
@@ -68,6 +69,10 @@ static void collect_end(void *ctx, const struct command_info *command, const str
         collect_free(collect);
         return;
     }
+    struct api *api = collect->request->rules->ctx;
+    if (command->wall_us >= 0)
+        metrics_observe(api->meta.metrics, METRICS_EXEC, "command", command_end_name(command->end),
+                        (double)command->wall_us / 1e6);
     struct json_out *out = v1_begin(&answer);
     v1_put_command(out, command);
     answer.buf.ptr[--answer.buf.len] = '\0'; /* its object goes on */

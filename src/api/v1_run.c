@@ -1,11 +1,13 @@
 /* run_code: code in, value and console out, as one JSON object or as events. */
 
 #include "api/events.h"
+#include "api/metrics.h"
 #include "api/v1.h"
 #include "base/vec.h"
 
 /* One evaluation under way. It lives until the engine is done with it, also without its client. */
 struct run {
+    struct api *api;
     struct request *request; /* NULL once answered with events */
     struct events *events;   /* NULL: one JSON answer, or the client has gone */
     bool is_stream;
@@ -59,9 +61,16 @@ static void put_failure(struct json_out *out, const struct err *why)
 
 static void put_outcome(struct json_out *out, const struct isolate_result *result)
 {
+    struct err err;
+    AUTO_JSON struct json_t *value = NULL;
     json_begin_object(out);
     if (result->status == ISOLATE_OK) {
         json_key(out, "hasValue"), json_put_bool(out, result->has_value);
+        json_key(out, "value");
+        if (json_parse(buf_str(&result->json), &value, &err) == 0)
+            json_put_value(out, value);
+        else
+            json_put_null(out);
     } else {
         json_key(out, "status"), json_put_cstr(out, isolate_status_name(result->status));
         json_key(out, "name"), json_put_str(out, buf_str(&result->error_name));
@@ -95,6 +104,10 @@ static void on_done(void *ctx, const struct eval_result *result, const struct er
 {
     struct run *run = ctx;
     struct v1_answer answer;
+    if (why == NULL)
+        metrics_observe(run->api->meta.metrics, METRICS_EXEC, "eval",
+                        isolate_status_name(result->run->status),
+                        (double)result->run->runtime_ns / 1e9);
     if (run->events != NULL) {
         finish_events(run, result, why);
         /* on_closed comes later and must find nobody. */
@@ -146,6 +159,7 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
     spec->wants_text = request_bool(request, "text", false);
     struct engine_caller caller = v1_caller(request);
     struct run *run = mem_alloc(sizeof *run);
+    run->api = api;
     run->is_stream = events_are_asked_for(request);
     if (run->is_stream) {
         run->events = events_new(request, &events_calls, run);

@@ -1,6 +1,13 @@
 /* /v1/sandboxes: places with a life. */
 
+#include "api/metrics.h"
 #include "api/v1.h"
+
+static void on_created(void *ctx, const struct sandbox_info *sandbox, const struct err *why)
+{
+    v1_observe(ctx, METRICS_CREATE, why == NULL ? engine_tier_name(sandbox->tier) : "none", why);
+    v1_sandbox_done(ctx, sandbox, why);
+}
 
 static void create(struct request *request, void *ctx)
 {
@@ -13,7 +20,7 @@ static void create(struct request *request, void *ctx)
         return;
     }
     request_hold(request);
-    engine_sandbox_create(api->engine, &caller, &spec, v1_sandbox_done, request);
+    engine_sandbox_create(api->engine, &caller, &spec, on_created, request);
 }
 
 static void get(struct request *request, void *ctx)

@@ -1,9 +1,11 @@
 #include "base/log.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -86,8 +88,49 @@ static void compose_text(struct buf *line, const struct log_field *fields, size_
     }
 }
 
+/* How often an event came in the present second. Two threads at the turn of a second may count a
+ * line wrongly; the bound stays. */
+struct pace {
+    atomic_llong second;
+    atomic_uint lines, dropped;
+};
+enum { PACES = 256 };
+static struct pace paces[PACES];
+
+/* False: enough of this event for now. `*ret_dropped` lines were left out before this one. */
+static bool may_pass(const char *event, unsigned *ret_dropped)
+{
+    struct pace *pace = &paces[hash_sip(str_of(event)) % PACES];
+    long long now = clock_now_ms() / 1000;
+    *ret_dropped = 0;
+    if (atomic_exchange(&pace->second, now) != now) {
+        atomic_store(&pace->lines, 0);
+        *ret_dropped = atomic_exchange(&pace->dropped, 0);
+    }
+    if (atomic_fetch_add(&pace->lines, 1) < LOG_RATE)
+        return true;
+    atomic_fetch_add(&pace->dropped, 1);
+    return false;
+}
+
+static void write_line(enum log_level level, const char *event, const struct log_field *fields,
+                       size_t count);
+
 void log_write(enum log_level level, const char *event, const struct log_field *fields,
                size_t count)
+{
+    unsigned dropped;
+    if (!may_pass(event, &dropped))
+        return;
+    if (dropped > 0) {
+        const struct log_field about[] = {LOG_STR("of", event), LOG_INT("lines", dropped)};
+        write_line(LOG_WARN, "log.dropped", about, countof(about));
+    }
+    write_line(level, event, fields, count);
+}
+
+static void write_line(enum log_level level, const char *event, const struct log_field *fields,
+                       size_t count)
 {
     char when[CLOCK_TEXT_SIZE];
     clock_format_utc(clock_date_ms(), when);

@@ -6,14 +6,16 @@
  *
  * `error` wakes somebody, `warn` says what we did instead, `info` marks lifecycle, `debug` is free.
  * Ids and sizes are logged; code, file contents and secrets are not. Safe from any thread: a line
- * is one write. Control bytes are escaped, so a line is always one line. */
+ * is one write. Control bytes are escaped, so a line is always one line. An event that comes more
+ * than LOG_RATE times in a second is left out until the next one, which begins with `log.dropped`
+ * and how many: nobody can fill a disk by asking for errors. */
 
 #include "base/str.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };
 
-enum { LOG_LINE_MAX = 4096, LOG_VALUE_MAX = 1024 };
+enum { LOG_LINE_MAX = 4096, LOG_VALUE_MAX = 1024, LOG_RATE = 200 };
 
 struct log_field {
     const char *key;

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/remote.h"
 
-enum { SIGNALED_BASE = 128, KEYS_MAX = 4096 };
+enum { SIGNALED_BASE = 128, KEYS_MAX = 4096, END_OF_INPUT = 4 };
 
 /* What is seen of a command while its log comes in. */
 struct watching {
@@ -174,13 +174,15 @@ static int on_keys(void *ctx)
     char keys[KEYS_MAX];
     AUTO_BUF struct buf path = {0};
     ssize_t count = read(STDIN_FILENO, keys, sizeof keys);
-    if (count <= 0)
-        return -1;
     send_size(watching);
-    struct source source = {keys, (size_t)count};
+    /* A terminal's way to say that nothing more is typed. */
+    if (count <= 0)
+        keys[0] = END_OF_INPUT;
+    struct source source = {keys, count <= 0 ? 1 : (size_t)count};
     remote_path(&path, "/v1/commands/%s/stdin", watching->id);
-    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source, count, NULL);
-    return 0;
+    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source,
+                    (int64_t)source.left, NULL);
+    return count <= 0 ? 1 : 0;
 }
 
 /* Keys go to the sandbox as they are typed: this side's terminal does nothing with them. */

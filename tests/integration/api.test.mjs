@@ -116,10 +116,12 @@ async function objects(server, dir) {
     return answer.ok && answer.status !== 204 ? answer.json() : {};
   };
   const sandbox = await post('/v1/sandboxes', { metadata: { team: 'red' } });
-  await server.get(`/v1/sandboxes/${sandbox.id}/files?path=/workspace/hello.txt`, { method: 'PUT', body: 'hello' });
+  const hello = await server.get(`/v1/sandboxes/${sandbox.id}/files?path=/workspace/hello.txt`,
+    { method: 'PUT', body: 'hello' });
   await post(`/v1/sandboxes/${sandbox.id}/checkpoints`, { name: 'before' });
   const command = await post(`/v1/sandboxes/${sandbox.id}/commands`,
     { argv: ['sleep', '1'], stdin: true, detached: true });
+  const tty = await post(`/v1/sandboxes/${sandbox.id}/commands`, { argv: ['sleep', '1'], tty: true });
   const session = await post('/v1/sessions', {});
   await server.get(`/v1/sessions/${session.id}/modules`, { method: 'PUT',
     body: JSON.stringify({ path: 'lib/one.js', source: 'export const one = 1' }),
@@ -129,7 +131,7 @@ async function objects(server, dir) {
   const token = await post('/v1/tokens', { scopes: ['read'] });
   const tar = spawnSync('tar', ['-cf', join(dir, 'tree.tar'), '-C', dir, 'file']);
   assert.equal(tar.status, 0);
-  return { SANDBOX: sandbox.id, COMMAND: command.id, SESSION: session.id, VOLUME: volume.id,
+  return { SANDBOX: sandbox.id, COMMAND: command.id, TTY: tty.id, HELLO: hello.ok ? 'there' : undefined, SESSION: session.id, VOLUME: volume.id,
     SNAPSHOT: snapshot.id, TOKEN_ID: token.id };
 }
 
@@ -144,18 +146,18 @@ test('every example of docs/API.md runs', T, async (t) => {
   const examples = page.split(/^### /m).slice(1).map((part) =>
     [part.split('\n')[0], /```sh\n([^]*?)```/.exec(part)?.[1]]).filter(([, script]) => script);
   assert.ok(examples.length > 4);
-  const hasBytes = page.includes('### PUT `/v1/sandboxes/{id}/files`');
   const left_out = [];
   for (const [title, script] of examples) {
     const env = { ...process.env, URL: server.url, TOKEN: server.token };
     for (const [name, id] of Object.entries(await objects(server, dir))) env[name] = id ?? 'notthere';
+    if (title.includes('/resize')) env.COMMAND = env.TTY;
     const missing = /\$(SANDBOX|COMMAND|SESSION|VOLUME|SNAPSHOT|TOKEN_ID)/.exec(script);
     const result = spawnSync('sh', ['-ec', script.replaceAll(/^curl /gm, 'curl -sS --fail-with-body ')],
       { env, cwd: dir, encoding: 'utf8' });
     if (result.status === 0 || (script.includes('--max-time') && result.status === 28)) continue;
     // The tier may lack a verb, never anything else.
     const code = /"code":"(\w+)"/.exec(result.stdout)?.[1];
-    const lacks = code === 'unsupported' || (!hasBytes && code === 'not_found') || (missing && env[missing[1]] === 'notthere');
+    const lacks = code === 'unsupported' || result.stderr.includes('error: 501') || (env.HELLO === 'notthere' && code === 'not_found') || (missing && env[missing[1]] === 'notthere');
     assert.ok(lacks, `${title}: ${script}${result.stdout}${result.stderr}`);
     left_out.push(title);
   }

@@ -1,5 +1,5 @@
 // Starts the real program on a directory and a port of its own, as a user would, and speaks to it.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import net from 'node:net';
@@ -14,8 +14,18 @@ export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 // A directory that goes away with the test.
 export function tempDir(t) {
   const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  // What a server still uses is removed when it has ended; see serve.
+  t.after(() => { try { rmSync(dir, { recursive: true, force: true }); } catch { /* in use */ } });
   return dir;
+}
+
+// With the file systems that a server of that directory has left mounted: they are found again when
+// it starts, and a test's directory has no next start.
+function removeTree(dir) {
+  const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n').map((line) => line.split(' ')[1])
+    .filter((place) => place?.startsWith(`${dir}/`)).reverse();
+  for (const place of mounted) spawnSync('umount', ['-l', place]);
+  try { rmSync(dir, { recursive: true, force: true }); } catch { /* in use by a test of its own */ }
 }
 
 // Runs to the end; gives { code, signal, stdout, stderr }.
@@ -36,7 +46,13 @@ export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args 
   const server = { child, dir, stdout: '', stderr: '' };
   child.stderr.on('data', (data) => (server.stderr += data));
   server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
-  t.after(() => { child.kill('SIGKILL'); return server.exit; });
+  t.after(async () => {
+    child.kill('SIGTERM');
+    await Promise.race([server.exit, sleep(15000)]);
+    child.kill('SIGKILL');
+    await server.exit;
+    removeTree(dir);
+  });
   while (!server.stdout.includes('Try: ')) {
     const more = await Promise.race([once(child.stdout, 'data'), server.exit]);
     if (!Array.isArray(more)) throw new Error(`serve ended: ${server.stderr}`);

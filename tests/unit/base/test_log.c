@@ -69,3 +69,21 @@ TEST(log_levels_have_names)
     CHECK(log_level_of_name(STR("debug"), &level) && level == LOG_DEBUG);
     CHECK(!log_level_of_name(STR("loud"), &level));
 }
+
+TEST(log_leaves_out_what_comes_too_often)
+{
+    int read_end = log_pipe();
+    int write_end = read_end + 1;
+    (void)fcntl(write_end, F_SETPIPE_SZ, 1 << 20);
+    for (int i = 0; i < 10 * LOG_RATE; i++)
+        log_info("flood", LOG_INT("n", i));
+    log_info("other");
+    AUTO_BUF struct buf out = {0};
+    finish(&read_end, write_end, &out);
+    size_t lines = 0;
+    for (size_t i = 0; i < out.len; i++)
+        lines += out.ptr[i] == '\n';
+    /* The loop may see one turn of a second, hardly two. */
+    CHECK(lines >= LOG_RATE && lines <= 3 * LOG_RATE + 3);
+    CHECK(strstr(buf_cstr(&out), "event=other\n"));
+}
