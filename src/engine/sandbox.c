@@ -84,7 +84,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
     /* The table is in the order of making. */
     MAP_EACH (entry, &engine->sandboxes) {
         const struct sandbox *sandbox = entry->value;
-        if (sandbox->ord <= after || !matches(&sandbox->info, caller, filter))
+        if (sandbox->ord <= after || sandbox->is_helper || !matches(&sandbox->info, caller, filter))
             continue;
         if (list.count == limit) {
             cursor_write(last, list.next);
