@@ -15,11 +15,12 @@
 #include "layers_rows.h"
 
 enum {
-    SAMPLES = 300,
-    BLOCK = 12, /* fits into the pool */
+    SAMPLES = 288,
+    BLOCK = 48, /* fits into the pool */
     RARE = 200,
-    POOL = 16,
-    SETTLE_MS = 20,
+    POOL = 64,
+    SETTLE_MS = 80, /* the pool is full again */
+    RARE_MS = 20,
     BURST = 100,
     BURSTS = 5,
     RATE_MS = 2000,
@@ -172,14 +173,14 @@ static void start_wardens(void)
     check(warden_start(&cold, &err), &err);
     check(warden_pool(pooled, &(struct jail_plan){0}, POOL, 0, &err), &err);
     living = make(cold);
-    (void)usleep(200000); /* the pool fills */
+    (void)usleep(300000); /* the pool fills */
 }
 
 static size_t list_cases(struct bench_case *cases)
 {
     size_t count = 0;
     cases[count++] = (struct bench_case){"jail_true_pooled", "bwrap_true", run_jail, &pooled, 0,
-                                         "from a pool of 16"};
+                                         "from a pool of 64"};
     cases[count++] = (struct bench_case){"jail_true_cold",    "bwrap_true", run_jail, &cold, 0,
                                          "nothing made ahead"};
     cases[count++] = (struct bench_case){"jail_cmd_roundtrip",   "spawn_true", run_command, NULL, 0,
@@ -200,7 +201,7 @@ static void measure_rare(struct bench *bench, struct bench_case *cases, size_t c
             if (strcmp(cases[c].name, rows[r].of) != 0)
                 continue;
             for (int i = 0; i < RARE; i++) {
-                (void)usleep(SETTLE_MS * 1000);
+                (void)usleep(RARE_MS * 1000);
                 int64_t begin = clock_now_ns();
                 cases[c].run(cases[c].ctx);
                 times[i] = (double)(clock_now_ns() - begin) / 1e3;
@@ -217,7 +218,7 @@ static void measure_bursts(struct bench *bench)
         bursts[i] = measure_burst(pooled);
     }
     bench_samples(bench, "jail_burst_100", "ms", bursts, BURSTS, NULL,
-                  "pool of 16; a failure ends the run");
+                  "pool of 64; a failure ends the run");
 }
 
 int main(int argc, char **argv)

@@ -29,6 +29,7 @@ struct gateway_session {
     struct gateway_session_options options;
     struct policy *policy;
     char *dns_servers;
+    size_t socket_count;
     int worker_fd;     /* -1: no worker */
     VEC(char *) names; /* that have an address, in order; "" for one that was not heard of */
 };
@@ -356,6 +357,10 @@ struct gateway_session *gateway_close(struct gateway_session *session)
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd, struct err *err)
 {
     AUTO_CLOSE int taken = fd;
+    if (session->socket_count == PORTER_SOCKETS_MAX)
+        return err_set(err, ERR_LIMIT,
+                       "more than %d sockets in one sandbox: let the policy name fewer ports",
+                       PORTER_SOCKETS_MAX);
     char byte = (char)kind;
     struct post post = {.type = GATEWAY_ADD,
                         .number = session->number,
@@ -364,6 +369,7 @@ int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd
                         .fd_count = 1};
     if (post_send(session->gateway->fd, &post, err) < 0)
         return -1;
+    session->socket_count++;
     post.type = GATEWAY_SOCKET;
     tell_or_end(session, &post);
     return 0;

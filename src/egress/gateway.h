@@ -70,7 +70,8 @@ static inline void gateway_closep(struct gateway_session **p)
 }
 #define AUTO_SESSION AUTO(gateway_closep)
 
-/* A socket that stands inside the sandbox's namespace; taken, whatever comes of it. */
+/* A socket that stands inside the sandbox's namespace; taken, whatever comes of it. LIMIT past
+ * PORTER_SOCKETS_MAX. */
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd,
                 struct err *err) MUST_USE;
 /* Holds as soon as the worker has read it; the next worker begins with it. */

@@ -1,7 +1,10 @@
 // Commands in a jail over HTTP: answers, events, logs, input, terminals; and code in isolates.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve, until } from './lib.mjs';
+import { run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 60000 };
 
@@ -162,6 +165,41 @@ test('the same on the command line', T, async (t) => {
   const id = (await cli('sandbox', 'exec', '-d', server.id, '--', 'sh', '-c', 'echo 1; sleep 0.2; echo 2')).stdout.trim();
   assert.equal((await cli('logs', '-f', id)).stdout, '1\n2\n');
   assert.equal((await cli('logs', id)).stdout, '1\n2\n');
+  const dir = tempDir(t);
+  const bytes = randomBytes(3 << 20);
+  writeFileSync(join(dir, 'near'), bytes);
+  assert.equal((await cli('cp', join(dir, 'near'), `${server.id}:/workspace/far`)).stderr, '');
+  assert.equal((await cli('cp', `${server.id}:/workspace/far`, join(dir, 'back'))).code, 0);
+  assert.ok(readFileSync(join(dir, 'back')).equals(bytes));
+  await cli('sandbox', 'exec', server.id, '--', 'sh', '-c', 'echo hello > /workspace/hello');
+  assert.equal((await cli('fs', 'cat', server.id, '/workspace/hello')).stdout, 'hello\n');
+  assert.match((await cli('cp', 'a', 'b')).stderr, /one side of cp must be/);
+});
+
+test('bytes: ranges, versions, signed URLs', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const url = `${server.box}/files?path=/workspace/file`;
+  const put = await server.get(url, { method: 'PUT', body: '0123456789' });
+  assert.equal(put.status, 201, await put.text());
+  const whole = await server.get(url);
+  const etag = whole.headers.get('etag');
+  assert.equal(await whole.text(), '0123456789');
+  const range = async (range, headers = {}) => {
+    const answer = await server.get(url, { headers: { range, ...headers } });
+    return [answer.status, answer.headers.get('content-range'), await answer.text()];
+  };
+  assert.deepEqual(await range('bytes=2-4'), [206, 'bytes 2-4/10', '234']);
+  assert.deepEqual(await range('bytes=7-'), [206, 'bytes 7-9/10', '789']);
+  assert.deepEqual(await range('bytes=-3'), [206, 'bytes 7-9/10', '789']);
+  assert.equal((await range('bytes=10-'))[0], 416);
+  assert.equal((await range('bytes=1-2', { 'if-range': '"other"' }))[0], 200);
+  assert.equal((await server.get(url, { headers: { 'if-none-match': etag } })).status, 304);
+  const signed = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 60 });
+  assert.equal(await (await fetch(server.url + signed.url)).text(), '0123456789');
+  assert.equal((await fetch(server.url + signed.url.replace('file&', 'other&'))).status, 401);
+  assert.equal((await fetch(server.url + signed.url, { method: 'PUT', body: 'x' })).status, 401);
+  assert.equal((await fetch(server.url + signed.url.replace(/expires=\d+/, 'expires=1'))).status, 401);
 });
 
 test('a stopping server says a last word to those who listen', T, async (t) => {

@@ -243,6 +243,19 @@ TEST(sessions_do_not_mix)
     other.stage.policy = policy_free(other.stage.policy);
 }
 
+TEST(sockets_have_a_limit)
+{
+    AUTO_HOUSE struct house house = {0};
+    struct err err = {0};
+    house_open(&house);
+    for (int i = 2; i < PORTER_SOCKETS_MAX; i++)
+        CHECK_OK(gateway_add(house.session, PORTER_OPEN,
+                             socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), &err));
+    CHECK_ERR(gateway_add(house.session, PORTER_OPEN,
+                          socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), &err),
+              ERR_LIMIT);
+}
+
 TEST(everything_ends_with_the_owner)
 {
     AUTO_BUF struct buf got = {0};
