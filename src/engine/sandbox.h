@@ -143,7 +143,7 @@ void engine_sandbox_resume(struct engine *engine, const struct engine_caller *ca
                            sandbox_done *done, void *ctx);
 void engine_sandbox_stop(struct engine *engine, const struct engine_caller *caller, struct str id,
                          sandbox_done *done, void *ctx);
-/* Stops it first. Its record, commands and logs go; its volume stays. */
+/* Stops it first. Its record goes; its volume stays, and its commands with their logs for a day. */
 void engine_sandbox_delete(struct engine *engine, const struct engine_caller *caller, struct str id,
                            engine_done *done, void *ctx);
 

@@ -332,8 +332,10 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
     struct err err = {0};
     struct sandbox *sandbox = NULL;
     answer->done.snapshot = done;
-    if (engine_check_caller(engine, caller, &err) == 0 &&
-        check_slug(engine, caller, spec->slug, &err) == 0)
+    if (spec->dependency_count > 0 || spec->directory.len > 0)
+        (void)err_set(&err, ERR_UNSUPPORTED, "snapshots are made from sandboxes alone");
+    else if (engine_check_caller(engine, caller, &err) == 0 &&
+             check_slug(engine, caller, spec->slug, &err) == 0)
         sandbox = sandbox_find(engine, caller, spec->sandbox, &err);
     if (sandbox == NULL) {
         answer_give(answer, &err);
