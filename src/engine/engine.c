@@ -276,9 +276,11 @@ struct engine *engine_free(struct engine *engine)
     (void)timer_free(engine->tick);
     wait_until_still(engine);
     end_places(engine);
-    for (unsigned tier = 0; tier < ENGINE_TIER_COUNT; tier++)
+    for (unsigned tier = 0; tier < ENGINE_TIER_COUNT; tier++) {
         if (engine->providers[tier] != NULL)
             engine->tables[tier]->close(engine->providers[tier]);
+        engine->providers[tier] = NULL; /* what the store still answers finds none */
+    }
     (void)pool_free(engine->pool);
     answer_give(engine->stop_answer, NULL);
     (void)store_free(engine->store);

@@ -61,7 +61,7 @@ static int volume_place(struct engine *engine, const struct engine_caller *calle
         return -1;
     struct sandbox *sandbox =
         volume.sandbox.len > 0 ? map_get(&engine->sandboxes, volume.sandbox) : NULL;
-    if (sandbox == NULL) {
+    if (sandbox == NULL || (sandbox->is_helper && sandbox->is_deleting)) {
         struct sandbox_spec spec = {.tier = volume.tier,
                                     .volume = volume.id,
                                     .timeout_ms = -1,

@@ -5,6 +5,8 @@
 #include "engine/config.h"
 #include "engine/internal.h"
 
+enum { SERVED_WAIT_MS = 5000, SERVED_STEP_MS = 5 };
+
 struct sandbox *sandbox_new(struct engine *engine, struct str id, struct str tenant)
 {
     struct sandbox *sandbox = mem_alloc(sizeof *sandbox);
@@ -174,7 +176,7 @@ static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
 
 /* --- The place --- */
 
-void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx)
+static void make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx)
 {
     struct engine *engine = sandbox->engine;
     const struct sandbox_info *info = &sandbox->info;
@@ -201,6 +203,45 @@ void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *d
     }
     store_commit(batch, STORE_QUICK, NULL, NULL);
     engine_table(engine, info->tier)->sandbox_create(provider, &spec, done, ctx);
+}
+
+/* Whoever serves the volume's files is done in a moment. The sandbox moves, so it stays. */
+struct later {
+    struct sandbox *sandbox;
+    struct timer *timer;
+    struct buf image;
+    int64_t until_ms;
+    place_done *done;
+    void *ctx;
+};
+
+static void try_again(void *ctx)
+{
+    struct later *later = ctx;
+    if (volume_is_served(later->sandbox->engine, later->sandbox->info.volume) &&
+        clock_now_ms() < later->until_ms)
+        return;
+    struct later copy = *later;
+    (void)timer_free(later->timer);
+    free(later);
+    make_place(copy.sandbox, buf_str(&copy.image), copy.done, copy.ctx);
+    buf_done(&copy.image);
+}
+
+void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx)
+{
+    if (!volume_is_served(sandbox->engine, sandbox->info.volume)) {
+        make_place(sandbox, image, done, ctx);
+        return;
+    }
+    struct later *later = mem_alloc(sizeof *later);
+    *later = (struct later){.sandbox = sandbox,
+                            .timer = timer_new(sandbox->engine->loop, try_again, later),
+                            .until_ms = clock_now_ms() + SERVED_WAIT_MS,
+                            .done = done,
+                            .ctx = ctx};
+    buf_put(&later->image, image);
+    timer_set(later->timer, SERVED_STEP_MS, SERVED_STEP_MS);
 }
 
 /* --- Creating --- */

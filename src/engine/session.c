@@ -560,9 +560,10 @@ void session_sandbox_ended(struct engine *engine, struct sandbox *sandbox,
                            struct store_batch *batch)
 {
     struct session *session = owner_of(engine, sandbox->info.tenant, sandbox->info.session);
-    if (session == NULL || !str_eq(str_of(session->sandbox), sandbox->info.id))
+    if (session == NULL || !str_eq(str_of(session->sandbox), sandbox->info.id) ||
+        session->is_resting) /* it is told when that is over */
         return;
-    if (sandbox->info.state != SANDBOX_INTERRUPTED && !session->is_resting)
+    if (sandbox->info.state != SANDBOX_INTERRUPTED)
         session->sandbox[0] = '\0';
     session->info.state = SESSION_DORMANT;
     session_save(session, batch);

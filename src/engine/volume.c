@@ -287,10 +287,19 @@ int volume_check(struct engine *engine, const struct engine_caller *caller, stru
     if (volume->info.tier != tier)
         return err_set(err, ERR_INVALID, "volume '%.*s' is for sandboxes of the tier '%s'",
                        STR_ARG(id), engine_tier_name(volume->info.tier));
-    if (volume->sandbox[0] != '\0')
+    if (volume->sandbox[0] != '\0' && !volume_is_served(engine, volume->info.id))
         return err_set(err, ERR_BUSY, "volume '%.*s' is in use by sandbox '%s'", STR_ARG(id),
                        volume->sandbox);
     return 0;
+}
+
+/* Served by a place of its own for the moment: that one makes way. */
+bool volume_is_served(struct engine *engine, struct str id)
+{
+    const struct volume *volume = map_get(&engine->volumes, id);
+    const struct sandbox *holder =
+        volume == NULL ? NULL : map_get(&engine->sandboxes, str_of(volume->sandbox));
+    return holder != NULL && holder->is_helper;
 }
 
 struct str volume_id(struct engine *engine, struct str tenant, struct str name)
