@@ -651,6 +651,8 @@ static void close_provider(struct provider *provider)
     (void)gateway_free(provider->gateway);
     (void)watch_free(provider->watch);
     (void)warden_free(provider->warden);
+    if (provider->volumes != NULL && volumes_rest(provider->volumes, &err) < 0)
+        log_warn("jail.volumes", LOG_STR("error", err.msg));
     (void)volumes_free(provider->volumes);
     buf_done(&provider->dns_servers);
     free(provider);

@@ -219,13 +219,36 @@ static int recover_entry(void *ctx, const char *name, struct err *err)
     return 0;
 }
 
-int volumes_recover(struct volumes *volumes, struct err *err)
+static int rest_entry(void *ctx, const char *name, struct err *err)
+{
+    struct sweep *sweep = ctx;
+    struct err why = {0};
+    if (name[0] != '.' && volumes_detach(sweep->volumes, name, &why) < 0 &&
+        sweep->first.code == ERR_NONE)
+        sweep->first = why;
+    (void)err;
+    return 0;
+}
+
+/* Each of them, past those that fail; the first reason is told. */
+static int sweep_all(struct volumes *volumes, int (*entry)(void *, const char *, struct err *),
+                     const char *what, struct err *err)
 {
     struct sweep sweep = {.volumes = volumes};
-    if (layer_each(volumes->volumes_fd, recover_entry, &sweep, err) < 0)
-        return err_wrap(err, "recover volumes");
+    if (layer_each(volumes->volumes_fd, entry, &sweep, err) < 0)
+        return err_wrap(err, "%s", what);
     if (sweep.first.code == ERR_NONE)
         return 0;
     *err = sweep.first;
-    return err_wrap(err, "recover volumes");
+    return err_wrap(err, "%s", what);
+}
+
+int volumes_rest(struct volumes *volumes, struct err *err)
+{
+    return sweep_all(volumes, rest_entry, "let go of volumes", err);
+}
+
+int volumes_recover(struct volumes *volumes, struct err *err)
+{
+    return sweep_all(volumes, recover_entry, "recover volumes", err);
 }

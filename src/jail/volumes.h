@@ -40,6 +40,8 @@ int volumes_attach(struct volumes *volumes, const char *id, char ret_path[], siz
 /* Lets go of what keeps it ready, when no sandbox uses it: a loop device and a mount. Jails that
  * run on it keep what they see. Nothing to do for most. */
 int volumes_detach(struct volumes *volumes, const char *id, struct err *err) MUST_USE;
+/* The same for every volume: at an orderly end nothing of them stays mounted. */
+int volumes_rest(struct volumes *volumes, struct err *err) MUST_USE;
 int volumes_stat(struct volumes *volumes, const char *id, struct quota_use *ret_use,
                  struct err *err) MUST_USE;
 /* Everything in it, for good. Jails that run on it see it until they end. */

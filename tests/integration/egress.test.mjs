@@ -13,6 +13,16 @@ const timeout = 120_000;
 const bare = ['env', '-i', 'PATH=/usr/bin:/bin', 'HOME=/tmp'];
 const found = (program) => existsSync(`/usr/bin/${program}`);
 
+/** One of several ways; what it fails with says which. */
+async function part(t, name, body) {
+  try {
+    await body({ skip: (why) => t.diagnostic(`${name}: ${why}`) });
+  } catch (error) {
+    error.message = `${name}: ${error.message}`;
+    throw error;
+  }
+}
+
 test('programs reach an allowed host with and without a proxy', { timeout }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
@@ -24,19 +34,19 @@ test('programs reach an allowed host with and without a proxy', { timeout }, asy
   };
   for (const [name, command] of Object.entries(programs))
     for (const prefix of [[], bare])
-      await t.test(`${name}${prefix.length ? ', captured' : ''}`, async (t2) => {
+      await part(t, `${name}${prefix.length ? ', captured' : ''}`, async (t2) => {
         if (!found(name)) return t2.skip(`no ${name} on this machine`);
         const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, ...command]);
         assert.match(ran.stdout, new RegExp(`^ok GET /x host=ok\\.test:${stage.port}`), ran.stdout + ran.stderr);
       });
-  await t.test('a static program, captured', async (t2) => {
+  await part(t, 'a static program, captured', async (t2) => {
     const program = process.env.SG_STATIC_GET;
     if (!program || !existsSync(program)) return t2.skip('no static program was built');
     const ran = await stage.exec(['--ro', `${program}:/tmp/get`, '--allow-host', `ok.test:${stage.port}`, '--', ...bare,
       '/tmp/get', 'ok.test', `${stage.port}`]);
     assert.match(ran.stdout, /ok GET \/ /, ran.stdout + ran.stderr);
   });
-  await t.test('curl over SOCKS, names resolved outside', async (t2) => {
+  await part(t, 'curl over SOCKS, names resolved outside', async (t2) => {
     if (!found('curl')) return t2.skip('no curl on this machine');
     const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...bare, 'curl', '-sS',
       '--proxy', 'socks5h://127.0.0.1:3128', url]);

@@ -48,7 +48,7 @@ export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args 
   server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
   t.after(async () => {
     child.kill('SIGTERM');
-    await Promise.race([server.exit, sleep(15000)]);
+    await Promise.race([server.exit, new Promise((done) => setTimeout(done, 15000).unref())]);
     child.kill('SIGKILL');
     await server.exit;
     removeTree(dir);
