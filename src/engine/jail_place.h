@@ -2,6 +2,7 @@
 
 /* The tier jail from inside, for provider_jail.c, jail_exec.c and jail_files.c. */
 
+#include "base/err.h"
 #include "base/map.h"
 #include "engine/provider.h"
 #include "io/loop.h"
@@ -33,6 +34,8 @@ struct place {
     struct exec *execs;
     struct gateway_session *network;
     bool is_gone, is_pumping, is_ended;
+    struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
+    struct err gone_err;
 };
 
 /* Remembers `op` until its last event; the id is that of a jail_ask_*. */

@@ -204,12 +204,25 @@ static void place_free(struct place *place)
             break;
         }
     (void)watch_free(place->watch);
+    (void)timer_free(place->gone_timer);
     (void)gateway_close(place->network);
     (void)jail_free(place->jail);
     arena_done(&place->arena);
     free(place->id);
     free(place->volume);
     free(place);
+}
+
+/* A warden that dies takes its jails along, and which end is heard first is chance. A jail that
+ * went by itself is still gone a moment later; after a warden's end its place is no more by then.
+ */
+enum { GONE_AFTER_MS = 100 };
+
+static void tell_gone(void *ctx)
+{
+    struct place *place = ctx;
+    place->provider->host->on_gone(place->provider->host->engine, str_of(place->id),
+                                   &place->gone_err);
 }
 
 static void on_jail(void *ctx, UNUSED int events)
@@ -221,8 +234,9 @@ static void on_jail(void *ctx, UNUSED int events)
         if (event.type == JAIL_EVENT_GONE) {
             place->is_gone = true;
             watch_set(place->watch, 0);
-            place->provider->host->on_gone(place->provider->host->engine, str_of(place->id),
-                                           &event.err);
+            place->gone_err = event.err;
+            place->gone_timer = timer_new(place->provider_loop, tell_gone, place);
+            timer_set(place->gone_timer, GONE_AFTER_MS, 0);
             break;
         }
         struct asked_op *op = place->ops;

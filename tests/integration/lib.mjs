@@ -69,6 +69,15 @@ export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args 
     const found = text.split('\n').find((each) => each.startsWith(line + ' '));
     return found === undefined ? 0 : Number(found.slice(line.length + 1));
   };
+  // It listens before its store is open: descriptors are counted once their number stands still.
+  server.descriptors = async () => {
+    for (let last = -1; ;) {
+      const now = await server.figure('process_open_fds');
+      if (now === last) return now;
+      last = now;
+      await sleep(500);
+    }
+  };
   return server;
 }
 

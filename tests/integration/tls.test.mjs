@@ -77,7 +77,7 @@ test('TLS leaves nothing behind and drains', T, async (t) => {
   const dir = certificate(t);
   const file = config(t, [`tls_cert = "${dir}/cert.pem"`, `tls_key = "${dir}/key.pem"`]);
   const server = await serve(t, { args: ['--config', file] });
-  const before = await server.figure('process_open_fds');
+  const before = await server.descriptors();
   for (let i = 0; i < 30; i++) {
     const socket = i % 2 ? net.connect(server.port, '127.0.0.1')
       : tls.connect({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
