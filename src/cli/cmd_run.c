@@ -55,23 +55,18 @@ static int read_lang(const struct cli_call *call, const char *file, struct run_r
     static const struct {
         const char *name, *ending;
         enum isolate_lang lang;
-        const char *shown;
     } rows[] = {
-        {"js", ".js", ISOLATE_JS, "javascript"},
-        {"javascript", ".mjs", ISOLATE_JS, "javascript"},
-        {"ts", ".ts", ISOLATE_TS, "typescript"},
-        {"typescript", ".mts", ISOLATE_TS, "typescript"},
-        {"tsx", ".tsx", ISOLATE_TSX, "typescript"},
+        {"js", ".js", ISOLATE_JS},    {"javascript", ".mjs", ISOLATE_JS},
+        {"ts", ".ts", ISOLATE_TS},    {"typescript", ".mts", ISOLATE_TS},
+        {"tsx", ".tsx", ISOLATE_TSX},
     };
     const char *wanted = cli_value(call, "lang");
-    request->lang = "javascript";
     for (size_t i = 0; i < countof(rows); i++) {
         bool hit = wanted != NULL ? strcmp(wanted, rows[i].name) == 0
                                   : file != NULL && str_ends(str_of(file), str_of(rows[i].ending));
         if (!hit)
             continue;
         request->call.lang = rows[i].lang;
-        request->lang = rows[i].shown;
         return 0;
     }
     if (wanted != NULL)
@@ -141,7 +136,7 @@ static void on_console(void *user, enum isolate_stream stream, struct str text)
     char *copy = mem_alloc(text.len + 1);
     if (text.len > 0)
         memcpy(copy, text.ptr, text.len);
-    *vec_push(&request->lines) = (struct run_line){stream, str_n(copy, text.len)};
+    *vec_push(&request->lines) = (struct eval_line){stream, str_n(copy, text.len)};
 }
 
 void run_print(enum isolate_stream stream, struct str text)
@@ -198,7 +193,12 @@ static int run_once(struct worker *worker, struct run_request *request, struct e
     }
     AUTO_BUF struct buf text = {0};
     struct json_out out = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
-    run_put_json(request, &result, &out);
+    struct eval_result whole = {.lang = request->call.lang,
+                                .run = &result,
+                                .limits = &request->limits,
+                                .hints = &request->hints,
+                                .code_size = request->call.code.len};
+    eval_put_json(&whole, request->lines.ptr, request->lines.len, &out);
     buf_put_char(&text, '\n');
     cli_print(buf_str(&text));
     return exit_code(&result);

@@ -3,6 +3,7 @@
 /* For cmd_run.c and its parts: one request to run code, and what to print of its result. */
 
 #include "base/vec.h"
+#include "engine/eval.h"
 #include "isolate/worker.h"
 #include "runtime/hints.h"
 
@@ -11,19 +12,13 @@ struct config;
 struct json_out;
 struct run_bridges;
 
-struct run_line {
-    enum isolate_stream stream;
-    struct str text; /* owned */
-};
-
 struct run_request {
     struct isolate_call call;
     struct isolate_limits limits;
-    const char *lang; /* as it is called outside: "javascript", "typescript" */
     bool as_json;
     struct hints hints;
     struct run_bridges *bridges;
-    VEC(struct run_line) lines; /* collected for --json */
+    VEC(struct eval_line) lines; /* collected for --json */
 };
 
 /* What code may call outside, by --allow-host, --secret, the configuration and the hints. Bridge
@@ -45,10 +40,6 @@ bool run_on_bridge(void *user, struct worker *worker, uint64_t call, struct str 
                    struct str args_json, const char **ret_why);
 void run_on_cancel(void *user, uint64_t call);
 bool run_on_wait(void *user, int fd, bool writes, int64_t ms);
-
-/* The whole answer of --json. `engine` is the runtime's name. */
-void run_put_json(struct run_request *request, const struct isolate_result *result,
-                  struct json_out *out);
 
 /* Files that `code` imports by relative path, and what those import, from the directory of `file`.
  * Paths and sources belong to `arena`. Links that lead out are refused; a file that is not there is

@@ -12,9 +12,6 @@
 
 enum { FILE_MAX = 256 << 10, PATH_SIZE = 4096, RESOLVE_MS = 3000 };
 
-static const char npm_default[] = "https://registry.npmjs.org/";
-static const char pypi_default[] = "https://pypi.org/simple";
-
 void group_hosts_done(struct group_hosts *hosts)
 {
     buf_done(&hosts->allow);
@@ -180,13 +177,18 @@ static void read_settings_in(const char *dir, const char *name, struct found *fo
     read_settings(path, found);
 }
 
-static int add_found(const struct found *found, const char *otherwise, const char *setting,
+/* A host that nobody has named is not let through: which registry is meant is the machine's word.
+ */
+static int add_found(const struct found *found, const char *remedy, const char *setting,
                      const struct group_sources *sources, struct group_hosts *hosts,
                      struct err *err)
 {
     AUTO_BUF struct buf shown = {0};
-    struct str first = found->first.len > 0 ? buf_str(&found->first) : str_of(otherwise);
-    if (add_url(first, sources, hosts, &shown, err) < 0)
+    if (found->first.len == 0)
+        return err_set(err, ERR_INVALID,
+                       "this machine names no registry for the group: set %s, or %s", setting,
+                       remedy);
+    if (add_url(buf_str(&found->first), sources, hosts, &shown, err) < 0)
         return -1;
     buf_printf(&hosts->settings, "%s=%s\n", setting, buf_cstr(&shown));
     struct str rest = buf_str(&found->others), line;
@@ -213,7 +215,8 @@ static int expand_npm(const struct group_sources *sources, const char *home, con
     else
         read_settings_in(home, ".npmrc", &found);
     read_settings_in(etc, "npmrc", &found);
-    return add_found(&found, npm_default, "npm_config_registry", sources, hosts, err);
+    return add_found(&found, "'registry = URL' in ~/.npmrc", "npm_config_registry", sources, hosts,
+                     err);
 }
 
 static int expand_pypi(const struct group_sources *sources, const char *home, const char *etc,
@@ -232,11 +235,7 @@ static int expand_pypi(const struct group_sources *sources, const char *home, co
     read_settings_in(home, ".config/pip/pip.conf", &found);
     read_settings_in(home, ".pip/pip.conf", &found);
     read_settings_in(etc, "pip.conf", &found);
-    bool is_public =
-        found.first.len == 0 || str_starts(buf_str(&found.first), STR("https://pypi.org/"));
-    if (is_public) /* the index points there for the files themselves */
-        buf_put_cstr(&found.others, "https://files.pythonhosted.org/\n");
-    return add_found(&found, pypi_default, "PIP_INDEX_URL", sources, hosts, err);
+    return add_found(&found, "'index-url = URL' in pip.conf", "PIP_INDEX_URL", sources, hosts, err);
 }
 
 int group_expand(struct str name, const struct group_sources *sources, struct group_hosts *hosts,
