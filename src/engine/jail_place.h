@@ -1,7 +1,8 @@
 #pragma once
 
-/* The tier jail from inside, for provider_jail.c, jail_exec.c and jail_files.c. */
+/* The tier jail from inside, for provider_jail.c and the jail_*.c beside it. */
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "engine/provider.h"
@@ -11,7 +12,36 @@
 
 struct gateway;
 struct gateway_session;
+struct pool;
+struct request;
 struct volumes;
+
+struct provider {
+    const struct provider_host *host;
+    struct warden_link *warden;
+    struct watch *watch;
+    struct request *requests;
+    struct pool *disk; /* of one thread: layers and volumes want one at a time */
+    struct volumes *volumes;
+    struct gateway *gateway; /* from the first sandbox with a network on */
+    struct watch *gateway_watch;
+    struct buf dns_servers;
+    struct place *places;
+};
+
+/* `event` is NULL when there is `why`: it failed, or the warden has gone. */
+typedef void request_event(struct request *request, const struct warden_event *event,
+                           const struct err *why);
+
+/* Something asked of the warden. */
+struct request {
+    struct request *next;
+    uint32_t number; /* of a warden_ask_* or jail_ask_* */
+    request_event *on_event;
+    image_done *image_done;
+    engine_done *plain_done;
+    void *ctx;
+};
 
 /* Something asked of a jail, by the number of its events. */
 struct asked_op {
@@ -43,6 +73,35 @@ void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);
 /* Questions may wait for room: call it after each jail_ask_*. */
 void place_watch(struct place *place);
+
+/* jail_warden.c */
+int jail_warden_start(struct provider *provider, struct err *err);
+void jail_warden_stop(struct provider *provider);
+/* Remembers what was asked until it is answered. */
+struct request *jail_warden_asked(struct provider *provider, uint32_t number,
+                                  request_event *on_event, void *ctx);
+void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan);
+
+/* jail_network.c */
+bool jail_is_offline(struct str network);
+/* Before the jail is made: its plan gets a network, and the gateway's maker is started. */
+int jail_network_plan(struct place *place, struct err *err);
+/* After: the sockets inside are handed to a gateway of its own. */
+int jail_network_join(struct place *place, struct str network, struct err *err);
+void jail_network_set(struct place *place, struct str network);
+void jail_network_stop(struct provider *provider);
+
+/* jail_volumes.c: on the disk's thread, told on the loop. */
+typedef void attached_done(void *ctx, struct str path, const struct err *why);
+void jail_volume_create(struct provider *provider, struct str id, int64_t capacity_bytes,
+                        engine_done *done, void *ctx);
+bool jail_volume_exists(struct provider *provider, struct str id);
+void jail_volume_delete(struct provider *provider, struct str id, engine_done *done, void *ctx);
+void jail_volume_attach(struct provider *provider, struct str id, attached_done *done, void *ctx);
+void jail_volume_detach(struct provider *provider, struct str id, engine_done *done, void *ctx);
+/* Deletes every volume that `volumes` does not name. */
+void jail_volumes_reclaim(struct provider *provider, const struct map *volumes, engine_done *done,
+                          void *ctx);
 
 /* jail_exec.c */
 void jail_exec(struct place *place, const struct exec_plan *plan, const struct exec_calls *calls,
