@@ -6,6 +6,7 @@ process may be forked, so nothing that `prepare` leaves behind may be anybody's 
 """
 import ast
 import builtins
+import gc
 import io
 import os
 import signal
@@ -14,21 +15,51 @@ import sys
 from sandglass import cell, display, figures, magic, wire
 
 
+WARM = """
+import math
+print(math.pi, file=__import__("io").StringIO())
+x = [1, 2]
+def f(a): return {"b": a}
+f(x)
+"""
+WARM_PANDAS = """
+import numpy as np, pandas as pd
+d = pd.DataFrame({"a": [1, 2], "b": np.arange(2.0)})
+repr(d.describe()), d._repr_html_(), float(d.b.sum())
+"""
+
+
+def warm():
+    """What is slow the first time is done once, here."""
+    nobody = os.open("/dev/null", os.O_RDWR)
+    kernel.channel.fd = nobody
+    kernel.run(WARM)
+    if "pandas" in sys.modules:
+        kernel.run(WARM_PANDAS)
+    os.close(nobody)
+    kernel.reset()
+
+
 def prepare(names):
     """Imports what it can; gives the names that are not there."""
+    global kernel
     missing = []
+    kernel = Kernel()
     for name in filter(None, names.split(",")):
         try:
             __import__(name)
         except Exception:
             missing.append(name)
-    warm = {}
-    cell.Runner(warm).run(ast.parse("x = [1, 2]\nx"), "<warm>", "x")
-    if "pandas" in sys.modules:
-        repr(sys.modules["pandas"].DataFrame({"a": [1, 2]}).describe())
-    if "matplotlib" in sys.modules:
-        os.environ.setdefault("MPLBACKEND", "module://" + figures.BACKEND)
-    return missing
+        if name == "matplotlib" and name in sys.modules:
+            sys.modules[name].use("module://" + figures.BACKEND)
+    open_streams()
+    sys.path.insert(0, "")
+    sys.argv = [""]
+    warm()
+    # What is there now stays: a collection that walked over it would copy it all in every fork.
+    gc.collect()
+    gc.freeze()
+    return ",".join(missing).encode()
 
 
 def reseed():
@@ -44,8 +75,14 @@ def no_input(prompt=""):
 
 
 class Kernel:
-    def __init__(self, fd):
-        self.channel = wire.Channel(fd)
+    def __init__(self):
+        self.channel = wire.Channel(-1)
+        builtins.input = no_input
+        builtins.display = self.display
+        figures.install(self.display)
+        self.reset()
+
+    def reset(self):
         self.namespace = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None}
         main = type(sys)("__main__")
         main.__dict__.update(self.namespace)
@@ -55,9 +92,7 @@ class Kernel:
         self.magics = magic.Magics(self.runner)
         self.count = 0
         self.ident = 0
-        builtins.input = no_input
-        builtins.display = self.display
-        figures.install(self.display)
+        cell.forget()
 
     def display(self, *values, **options):
         for value in values:
@@ -149,7 +184,15 @@ def open_streams():
 
 def serve(fd):
     reseed()
-    open_streams()
-    sys.path.insert(0, "")
-    sys.argv = [""]
-    Kernel(fd).serve()
+    kernel.channel.fd = fd
+    kernel.serve()
+
+
+def born(env, fd):
+    """The life of a fork: its environment is its jail's."""
+    os.environb.clear()
+    for pair in env.split(b"\0")[:-1]:
+        name, _, value = pair.partition(b"=")
+        if name:
+            os.environb[name] = value
+    serve(fd)
