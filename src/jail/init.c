@@ -86,8 +86,8 @@ static void on_start(uint32_t id, struct wire_in *in)
         refuse(id, started.stage, started.code);
         return;
     }
-    *vec_push(&self.running) =
-        (struct running){.id = id, .pid = started.pid, .since_ns = started.since_ns, .birth_fd = -1};
+    *vec_push(&self.running) = (struct running){
+        .id = id, .pid = started.pid, .since_ns = started.since_ns, .birth_fd = -1};
     wire_begin(&self.out, INIT_STARTED, id);
     wire_put_u32(&self.out, (uint32_t)started.pid);
     say(&started.master_fd, started.master_fd >= 0 ? 1 : 0);

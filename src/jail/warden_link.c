@@ -407,7 +407,8 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
 {
     uint32_t request;
     struct warden_event event;
-    if (warden_ask_make(warden, plan, &request, err) < 0 || warden_await(warden, request, &event, err) < 0)
+    if (warden_ask_make(warden, plan, &request, err) < 0 ||
+        warden_await(warden, request, &event, err) < 0)
         return -1;
     *ret_jail = event.jail;
     return 0;
@@ -427,7 +428,8 @@ int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (jail_ask_stat(jail, &request, err) < 0 || warden_await(jail->warden, request, &event, err) < 0)
+    if (jail_ask_stat(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     *ret_stats = event.stats;
     return 0;
@@ -474,7 +476,8 @@ int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (jail_ask_end(jail, &request, err) < 0 || warden_await(jail->warden, request, &event, err) < 0)
+    if (jail_ask_end(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     if (ret_stats != NULL)
         *ret_stats = event.stats;

@@ -159,9 +159,15 @@ static const struct {
     uint32_t type;
     void (*handle)(uint32_t request, struct wire_in *in);
 } handlers[] = {
-    {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},          {WARDEN_STAT, on_stat},
-    {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, warden_on_pool}, {WARDEN_LISTEN, on_listen},
-    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},        {WARDEN_TEMPLATE, warden_on_template},
+    {WARDEN_MAKE, on_make},
+    {WARDEN_END, on_end},
+    {WARDEN_STAT, on_stat},
+    {WARDEN_FREEZE, on_freeze},
+    {WARDEN_POOL, warden_on_pool},
+    {WARDEN_LISTEN, on_listen},
+    {WARDEN_RELAYER, on_relayer},
+    {WARDEN_KILL, on_kill},
+    {WARDEN_TEMPLATE, warden_on_template},
     {WARDEN_FORK, on_fork},
 };
 

@@ -134,8 +134,8 @@ static void on_lost(struct zygote *zygote, const struct err *why)
 
 static void on_forked(uint32_t number)
 {
-    struct slot *slot = number > 0 && number <= warden.slots.len ? &warden.slots.ptr[number - 1]
-                                                                 : NULL;
+    struct slot *slot =
+        number > 0 && number <= warden.slots.len ? &warden.slots.ptr[number - 1] : NULL;
     if (slot != NULL && slot->forking > 0)
         slot->forking--;
 }
@@ -217,8 +217,8 @@ static int ask_zygote(struct slot *slot, uint32_t command, const int birth[4], s
     wire_begin(&warden.out, ZYGOTE_FORK, (uint32_t)(slot - warden.slots.ptr) + 1);
     wire_put_u32(&warden.out, (uint32_t)mark_of(command));
     buf_put(&warden.out, str_n(slot->fence, slot->fence_len));
-    int sent = wire_try_send(seed.now.fd, buf_str(&warden.out), fds, ZYGOTE_DOORS + doors.count,
-                             err);
+    int sent =
+        wire_try_send(seed.now.fd, buf_str(&warden.out), fds, ZYGOTE_DOORS + doors.count, err);
     if (sent <= 0)
         return sent < 0 ? -1 : err_set(err, ERR_BUSY, "too many kernels are being started");
     slot->forking++;

@@ -135,6 +135,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
 {
     self.hooks = hooks;
     self.out = buf_with_limit(WIRE_MAX);
+    (void)prctl(PR_SET_NAME, "zygote", 0, 0, 0);
     /* Memory that is shared with a process of the jail's pid namespace is nobody's to read. */
     if (SYS(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0)
         return err_sys(err, errno, "hide the zygote");

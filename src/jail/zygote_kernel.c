@@ -143,6 +143,7 @@ static int fence_in(const struct zygote_work *work, struct err *err)
     if (landlock_restrict(work->writable, NULL, anchor, err) < 0 || filter_install(err) < 0)
         return -1;
     fd_close(&anchor);
+    (void)prctl(PR_SET_NAME, "kernel-python", 0, 0, 0);
     /* This memory is the tenant's own from here on, to be looked into by its own debugger. */
     if (SYS(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
         return err_sys(err, errno, "become readable");

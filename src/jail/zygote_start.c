@@ -98,8 +98,7 @@ static void NORETURN become_zygote(const struct zygote_start *start, int line)
         (void)signal(sig, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (arrange_descriptors(start, line, &err) == 0 && enter_tree(&err) == 0 &&
-        keep_one_capability(&err) == 0 &&
-        SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
+        keep_one_capability(&err) == 0 && SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
         (void)syscall(SYS_execveat, PROGRAM_FD, "", argv, env, AT_EMPTY_PATH);
         (void)err_sys(&err, errno, "run the zygote");
     }

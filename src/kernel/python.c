@@ -172,8 +172,7 @@ int python_serve_forked(struct str env, int fd, struct err *err)
 {
     py.PyOS_AfterFork_Child();
     struct object *bytes = py.PyBytes_FromStringAndSize(env.ptr, (ssize_t)env.len);
-    struct object *done = bytes == NULL
-                              ? NULL
-                              : py.PyObject_CallMethod(kernel_module, "born", "(Oi)", bytes, fd);
+    struct object *done =
+        bytes == NULL ? NULL : py.PyObject_CallMethod(kernel_module, "born", "(Oi)", bytes, fd);
     return done == NULL ? python_failed(err, "serve") : 0;
 }

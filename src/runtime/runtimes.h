@@ -23,6 +23,9 @@ extern const struct runtime runtimes[]; /* the last has no name */
  * for one whose program the host lacks. */
 int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 
+/* A kernel's program as a sealed file in memory, for warden_ask_template; a descriptor. */
+int runtime_program(const char *name, struct err *err) MUST_USE;
+
 /* Gives the directory with the kernels of this very version, unpacking them when they are not
  * there yet. A crash in the middle leaves nothing that would be taken for them. */
 int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *err) MUST_USE;
