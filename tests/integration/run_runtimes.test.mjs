@@ -3,7 +3,7 @@
 // differences.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { serve } from './lib.mjs';
+import { run, serve } from './lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -284,6 +284,27 @@ test('a session keeps its files, and its interpreter while it is awake', T, asyn
   const later = await run('open("kept").read()');
   assert.equal(later.result, 'f', later.raw);
   assert.equal((await run('x')).error.name, 'NameError');
+});
+
+test('the command line runs in a sandbox of the server', T, async (t) => {
+  const server = await setup(t, 'python3');
+  if (!server) return;
+  const env = { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token };
+  const id = server.box.split('/').at(-1);
+  const cli = (...args) => run(['run', '--sandbox', id, ...args], { env });
+  assert.deepEqual(await cli('-e', 'x = 5\nprint("said")\nx'), { code: 0, signal: null, stdout: 'said\n5\n', stderr: '' });
+  assert.equal(JSON.parse((await cli('--json', '-e', 'x + 1')).stdout).result, 6);
+  const failed = await cli('-e', '1 / 0');
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /^Traceback[^]*ZeroDivisionError: division by zero\n$/);
+  assert.equal((await cli('--timeout', '300', '-e', 'while True: pass')).code, 124);
+  assert.equal((await cli('--runtime', 'bash', '-e', 'echo $((1 + 1))')).stdout, '2\n');
+  const made = await server.post(`${server.box}/contexts`, { cwd: '/tmp' });
+  assert.equal((await cli('--context', made.id, '-e', 'import os; os.getcwd()')).stdout, "'/tmp'\n");
+  assert.match((await cli('--context', 'nosuchcontext', '-e', '1')).stderr, /no context 'nosuchcontext'/);
+  assert.match((await cli('--memory', '64', '-e', '1')).stderr, /--memory does not go with --sandbox/);
+  const lost = await run(['run', '--context', 'x', '-e', '1'], { env });
+  assert.match(lost.stderr, /--context needs --sandbox or --session/);
 });
 
 test('what cannot be run is refused by name', T, async (t) => {
