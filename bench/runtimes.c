@@ -95,7 +95,7 @@ static void place_done(struct place *place)
 static void run_code(struct kernel *kernel, const char *code, enum kernel_event_type until)
 {
     struct err err = {0};
-    check(kernel_run(kernel, str_of(code), STR("python"), &err), &err);
+    check(kernel_run(kernel, str_of(code), STR("python"), (struct str){0}, &err), &err);
     (void)wait_for(kernel, until);
 }
 
@@ -145,7 +145,7 @@ static void next(struct bench *bench)
     check(kernel_run(place.kernel,
                      STR("import sys\nx = 'a' * 1023 + '\\n'\n"
                          "for _ in range(100 * 1024): sys.stdout.write(x)"),
-                     STR("python"), &err),
+                     STR("python"), (struct str){0}, &err),
           &err);
     size_t bytes = wait_for(place.kernel, KERNEL_DONE);
     bench_figure(bench, "python_output", "MB/s", (double)bytes / since_us(begin), NULL,

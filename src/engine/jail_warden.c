@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/jail_place.h"
+#include "runtime/runtimes.h"
 
 static void watch_warden(struct provider *provider)
 {
@@ -81,8 +82,11 @@ static void on_pooled(UNUSED struct request *request, UNUSED const struct warden
         log_warn("jail.pool", LOG_STR("error", why->msg));
 }
 
-void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan)
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan)
 {
+    plan->mounts[0] = (struct jail_mount){.src = provider->kernels, .dst = RUNTIME_DIR};
+    plan->mount_count = 1;
     plan->limits.memory_bytes = limits->memory_bytes;
     plan->limits.cpu_milli = limits->cpu_milli;
     plan->limits.pids = limits->pids;
@@ -105,7 +109,7 @@ int jail_warden_start(struct provider *provider, struct err *err)
     if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,
                   provider, &provider->watch, err) < 0)
         return -1;
-    jail_fill_plan(&limits, &plan);
+    jail_fill_plan(provider, &limits, &plan);
     if (warden_ask_pool(provider->warden, &plan, (size_t)config->pool, config->pool_idle_ms,
                         &number, err) < 0)
         return -1;

@@ -138,6 +138,6 @@ void run(struct stage *stage, const char *code)
     buf_clear(&stage->err_out);
     buf_clear(&stage->shown);
     buf_clear(&stage->error);
-    CHECK_OK(kernel_run(stage->kernel, str_of(code), STR("python"), &err));
+    CHECK_OK(kernel_run(stage->kernel, str_of(code), STR("python"), (struct str){0}, &err));
     until(stage, KERNEL_DONE);
 }
