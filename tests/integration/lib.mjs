@@ -92,7 +92,12 @@ export async function connect(server, options = {}) {
   return raw;
 }
 
-// Polls until it holds; the test's own time limit is the only clock.
-export async function until(check) {
-  while (!(await check())) await sleep(20);
+// Polls until it holds. The bound is far above what a loaded machine needs: a failure that says what
+// was waited for, not a limit of speed.
+export async function until(check, seconds = 60) {
+  const end = Date.now() + seconds * 1000;
+  while (!(await check())) {
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${check}`);
+    await sleep(20);
+  }
 }
