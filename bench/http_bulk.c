@@ -271,7 +271,7 @@ void measure_idle(struct bench *bench, int fd, pid_t server)
 {
     id_list sessions = {0}, sandboxes = {0};
     int64_t before = rss_kib(server);
-    make_many(fd, "/v1/sessions", "{\"tier\":\"jail\"}", 1000, &sessions);
+    make_many(fd, "/v1/sessions", "{\"sandbox\":{\"tier\":\"jail\"}}", 1000, &sessions);
     if (sessions.len > 0)
         bench_figure(bench, "http_session_idle", "B",
                      (double)(rss_kib(server) - before) * 1024 / (double)sessions.len, NULL,

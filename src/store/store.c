@@ -18,7 +18,7 @@ enum { FILE_THREADS = 3, QUEUE_MAX = 1 << 20, LAZY_MAX = 64 };
 static int say(struct store *store, enum store_slot slot, struct err *err)
 {
     static const char *const words[] = {
-        [STORE_SLOT_BEGIN - STORE_SLOT_BEGIN] = "BEGIN IMMEDIATE",
+        [0] = "BEGIN IMMEDIATE",
         [STORE_SLOT_COMMIT - STORE_SLOT_BEGIN] = "COMMIT",
         [STORE_SLOT_ROLLBACK - STORE_SLOT_BEGIN] = "ROLLBACK",
         [STORE_SLOT_SAVE - STORE_SLOT_BEGIN] = "SAVEPOINT op",
