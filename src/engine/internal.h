@@ -279,6 +279,7 @@ void token_done_all(struct engine *engine);
 /* spec.c */
 int spec_check(struct engine *engine, const struct engine_caller *caller,
                const struct sandbox_spec *spec, struct err *err) MUST_USE;
+int spec_check_env(const struct engine_pairs *env, struct err *err) MUST_USE;
 int spec_check_metadata(const struct engine_pairs *metadata, struct err *err) MUST_USE;
 int spec_check_time(int64_t ms, const char *what, struct err *err) MUST_USE;
 /* The policy in its own words. */

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/jail_place.h"
+#include "runtime/runtimes.h"
 
 static void watch_warden(struct provider *provider)
 {
@@ -81,8 +82,11 @@ static void on_pooled(UNUSED struct request *request, UNUSED const struct warden
         log_warn("jail.pool", LOG_STR("error", why->msg));
 }
 
-void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan)
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan)
 {
+    plan->mounts[0] = (struct jail_mount){.src = provider->kernels, .dst = RUNTIME_DIR};
+    plan->mount_count = 1;
     plan->limits.memory_bytes = limits->memory_bytes;
     plan->limits.cpu_milli = limits->cpu_milli;
     plan->limits.pids = limits->pids;
@@ -104,7 +108,7 @@ static int ask_pool(struct provider *provider, size_t size, struct err *err)
                                     .disk_bytes = 1LL << 30};
     struct jail_plan plan = {0};
     uint32_t number = 0;
-    jail_fill_plan(&limits, &plan);
+    jail_fill_plan(provider, &limits, &plan);
     if (warden_ask_pool(provider->warden, &plan, size, config->pool_idle_ms, &number, err) < 0)
         return -1;
     provider->pool_size = size;
