@@ -224,6 +224,7 @@ int main(int argc, char **argv)
     measure_transfer(bench, fd, server);
     measure_cycles(bench, server);
     measure_idle(bench, fd, server);
+    server = measure_restart(bench, program, &fd, server);
     (void)close(fd);
     rig_end(server);
     const char *const clean[] = {"rm", "-rf", rig_dir, NULL};

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -290,4 +292,39 @@ void measure_idle(struct bench *bench, int fd, pid_t server)
                      (double)(descriptors(server) - fds) / (double)sandboxes.len, NULL, "each");
     }
     delete_many(fd, "/v1/sandboxes", &sandboxes);
+}
+
+/* ---- starting again ------------------------------------------------------------------------ */
+
+/* Milliseconds until the path is answered with 200. */
+static double ms_until(const char *path, int64_t start)
+{
+    for (;;) {
+        int fd = rig_connect(RIG_PORT);
+        int status = fd < 0 ? -1 : rig_ask(fd, "GET", path, NULL, NULL);
+        if (fd >= 0)
+            (void)close(fd);
+        double ms = (double)(clock_now_ns() - start) / 1e6;
+        if (status == 200 || ms > 30000)
+            return ms;
+        (void)usleep(1000);
+    }
+}
+
+pid_t measure_restart(struct bench *bench, const char *program, int *fd, pid_t server)
+{
+    id_list sandboxes = {0};
+    const char *note =
+        rig_is_long() ? "after kill -9 among 1,000 jails" : "after kill -9 among 200";
+    make_many(*fd, "/v1/sandboxes", "{\"tier\":\"jail\"}", rig_is_long() ? 1000 : 200, &sandboxes);
+    (void)kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0);
+    (void)close(*fd);
+    int64_t start = clock_now_ns();
+    server = rig_spawn(program);
+    bench_figure(bench, "http_restart_alive", "ms", ms_until("/healthz", start), NULL, note);
+    bench_figure(bench, "http_restart_ready", "ms", ms_until("/readyz", start), NULL, note);
+    *fd = rig_connect(RIG_PORT);
+    delete_many(*fd, "/v1/sandboxes", &sandboxes);
+    return server;
 }

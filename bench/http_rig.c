@@ -96,14 +96,14 @@ bool rig_life(int fd, double *ret_us)
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
-pid_t rig_start(const char *program)
+pid_t rig_spawn(const char *program)
 {
-    char config[128], data[128], listen[64], path[160];
+    char config[128], data[128], listen[64];
     struct err err;
     (void)snprintf(config, sizeof config, "%s/config.toml", rig_dir);
     (void)snprintf(data, sizeof data, "%s/data", rig_dir);
     (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", RIG_PORT);
-    int fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(config, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     (void)!fd_write_all(fd,
                         STR("[server]\nmax_connections_per_address = 1024\n"
                             "log_level = \"error\"\n"),
@@ -117,7 +117,14 @@ pid_t rig_start(const char *program)
                     "--listen", listen, (char *)NULL);
         _exit(127);
     }
-    (void)snprintf(path, sizeof path, "%s/token", data);
+    return pid;
+}
+
+pid_t rig_start(const char *program)
+{
+    char path[160];
+    pid_t pid = rig_spawn(program);
+    (void)snprintf(path, sizeof path, "%s/data/token", rig_dir);
     for (int i = 0; i < 100; i++) {
         int client = rig_connect(RIG_PORT);
         AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);

@@ -21,6 +21,7 @@ bool rig_id(const char *body, char out[64]);
 /* Make, run `true`, and tell the time of both; then delete. False when one of them failed. */
 bool rig_life(int fd, double *ret_us);
 
+pid_t rig_spawn(const char *program);
 pid_t rig_start(const char *program); /* returns when it answers */
 void rig_end(pid_t pid);
 /* Runs a program to its end and gives what it printed; false when it is not there. */
@@ -32,3 +33,5 @@ bool rig_is_long(void);
 void measure_transfer(struct bench *bench, int fd, pid_t server);
 void measure_idle(struct bench *bench, int fd, pid_t server);
 void measure_cycles(struct bench *bench, pid_t server);
+/* Kills the server among sandboxes and starts the next one, which it gives back. */
+pid_t measure_restart(struct bench *bench, const char *program, int *fd, pid_t server);
