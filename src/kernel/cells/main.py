@@ -7,6 +7,7 @@ process may be forked, so nothing that `prepare` leaves behind may be anybody's 
 import ast
 import builtins
 import contextlib
+import importlib
 import io
 import os
 import signal
@@ -130,7 +131,10 @@ class Kernel:
 
     def report(self, error):
         name, message, lines = cell.describe(error)
-        module = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        module = ""
+        if isinstance(error, ModuleNotFoundError):
+            module = error.name or ""
+            importlib.invalidate_caches()  # it may be there when the cell is run again
         self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
@@ -169,6 +173,8 @@ def open_streams():
 def serve(fd):
     reseed()
     open_streams()
-    sys.path.insert(0, "")
+    sys.path[:0] = ["", magic.PACKAGES]
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     sys.argv = [""]
     Kernel(fd).serve()
