@@ -91,7 +91,8 @@ struct sandbox {
     int64_t ord;
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
     int64_t active_at;
-    size_t busy; /* works under way: it is not idle */
+    size_t busy;     /* works under way: it is not idle */
+    size_t commands; /* of them */
     struct place *place;
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;

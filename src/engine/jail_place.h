@@ -21,6 +21,7 @@ struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
     struct watch *watch;
+    size_t pool_size, made; /* of its pool; jails asked for since that was set */
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
     struct volumes *volumes;
@@ -85,6 +86,8 @@ void place_remove(struct place *place, struct asked_op *op);
 void place_watch(struct place *place);
 
 /* jail_warden.c */
+/* A jail was asked for. */
+void jail_warden_used(struct provider *provider);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
 /* Remembers what was asked until it is answered. */

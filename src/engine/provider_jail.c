@@ -154,6 +154,7 @@ static void ask_make(struct making *making)
         (void)err_set(&err, ERR_UNAVAILABLE, "there is no warden");
     else if (warden_ask_make(provider->warden, &place->plan, &number, &err) == 0) {
         (void)jail_warden_asked(provider, number, on_made, making);
+        jail_warden_used(provider);
         return;
     }
     fail(making, &err);
