@@ -45,8 +45,10 @@ static int serve(const char *modules, struct err *err)
 
 static int serve_zygote(const char *modules)
 {
-    static const struct zygote_hooks hooks = {
-        .before = python_before_fork, .after = python_after_fork, .serve = python_serve_forked};
+    static const struct zygote_hooks hooks = {.before = python_before_fork,
+                                              .after = python_after_fork,
+                                              .awake = python_awake,
+                                              .serve = python_serve};
     struct err err = {0};
     if (start(modules, &err) == 0 && zygote_serve(missing, &hooks, &err) == 0)
         return 0;

@@ -20,8 +20,8 @@ int warden_template(struct warden_link *warden, int program_fd, const char *name
  * output and its errors. Of the command `env` and `cwd` are used.
  *
  * REFUSED as UNAVAILABLE: there is no template, or it is not ready or died just now; as
- * UNSUPPORTED: the jail has a root of its own. Both leave the jail as it was: start the kernel by
- * its program then. */
+ * UNSUPPORTED: the jail has a root of its own, or packages of its own by names that the template
+ * has imported. Both leave the jail as it was: start the kernel by its program then. */
 int jail_ask_fork(struct jail *jail, const struct jail_command *command, const int fds[3],
                   uint32_t *ret_id, struct err *err) MUST_USE;
 int jail_fork(struct jail *jail, const struct jail_command *command, const int fds[3],

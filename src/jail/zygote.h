@@ -35,12 +35,14 @@ enum { ZYGOTE_BIRTH, ZYGOTE_INIT, ZYGOTE_LINE, ZYGOTE_OUT, ZYGOTE_ERR, ZYGOTE_DO
 /* Where a zygote finds its socket and the file of its own score. */
 enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_OOM_FD = 4 };
 
-/* What the interpreter does around a fork. `serve` is all of the new kernel's life: `env` is its
- * environment as "K=V" with a NUL behind each, `line` its socket. */
+/* What the interpreter does around a fork. `awake` comes first in the new kernel: `env` is its
+ * environment as "K=V" with a NUL behind each; when it fails, there is none. `serve` is all of its
+ * life then, `line` its socket. */
 struct zygote_hooks {
     void (*before)(void);
     void (*after)(void);
-    int (*serve)(struct str env, int line, struct err *err);
+    int (*awake)(struct str env, struct err *err);
+    int (*serve)(int line, struct err *err);
 };
 
 /* All of a zygote's life, from `missing` told in ZYGOTE_READY until the warden closes the line. */

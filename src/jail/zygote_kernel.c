@@ -173,13 +173,13 @@ void zygote_become_kernel(const struct zygote_work *work, const struct zygote_ho
             (void)tell_init(INIT_FAILED, &err, &ignored);
         _exit(1);
     }
-    if (read_birth(space, &env, &err) < 0 || heed_init(&err) < 0) {
+    if (read_birth(space, &env, &err) < 0 || heed_init(&err) < 0 || hooks->awake(env, &err) < 0) {
         (void)tell_init(INIT_FAILED, &err, &ignored);
         _exit(1);
     }
     if (tell_init(INIT_STARTED, NULL, &err) < 0)
         _exit(1);
-    int done = hooks->serve(env, LINE_FD, &err);
+    int done = hooks->serve(LINE_FD, &err);
     if (done < 0)
         (void)dprintf(STDERR_FILENO, "kernel: %s\n", err.msg);
     _exit(done < 0);

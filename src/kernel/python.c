@@ -168,11 +168,16 @@ void python_after_fork(void)
     py.PyOS_AfterFork_Parent();
 }
 
-int python_serve_forked(struct str env, int fd, struct err *err)
+int python_awake(struct str env, struct err *err)
 {
     py.PyOS_AfterFork_Child();
     struct object *bytes = py.PyBytes_FromStringAndSize(env.ptr, (ssize_t)env.len);
-    struct object *done =
-        bytes == NULL ? NULL : py.PyObject_CallMethod(kernel_module, "born", "(Oi)", bytes, fd);
-    return done == NULL ? python_failed(err, "serve") : 0;
+    struct object *other =
+        bytes == NULL ? NULL : py.PyObject_CallMethod(kernel_module, "awake", "(O)", bytes);
+    const char *name = other == NULL ? NULL : py.PyBytes_AsString(other);
+    if (name == NULL)
+        return python_failed(err, "awake");
+    if (name[0] != '\0')
+        return err_set(err, ERR_UNSUPPORTED, "the sandbox has a '%s' of its own", name);
+    return 0;
 }

@@ -22,8 +22,9 @@ int python_prepare(const char *names, char *ret_missing, size_t size, struct err
 /* sandglass.main.serve(fd): cells until the other side closes. */
 int python_serve(int fd, struct err *err) MUST_USE;
 
-/* Around a fork: the interpreter's own hooks. In the child it is served at once, with the
- * environment `env` ("K=V", a NUL behind each) in place of the one it was started with. */
+/* Around a fork: the interpreter's own hooks. In the child python_awake stands for the second, with
+ * the environment `env` ("K=V", a NUL behind each) in place of the one it was started with.
+ * UNSUPPORTED when the sandbox has packages of its own by names that are imported already. */
 void python_before_fork(void);
 void python_after_fork(void);
-int python_serve_forked(struct str env, int fd, struct err *err) MUST_USE;
+int python_awake(struct str env, struct err *err) MUST_USE;

@@ -8,6 +8,7 @@ import ast
 import builtins
 import contextlib
 import gc
+import importlib
 import io
 import os
 import signal
@@ -41,6 +42,9 @@ def warm():
     kernel.reset()
 
 
+imported = []
+
+
 def prepare(names):
     """Imports what it can; gives the names that are not there."""
     global kernel
@@ -54,8 +58,8 @@ def prepare(names):
         if name == "matplotlib" and name in sys.modules:
             sys.modules[name].use("module://" + figures.BACKEND)
     open_streams()
-    sys.path.insert(0, "")
     sys.argv = [""]
+    imported[:] = {name.partition(".")[0] for name in names.split(",")} - {"", "json"}
     warm()
     # What is there now stays: a collection that walked over it would copy it all in every fork.
     gc.collect()
@@ -165,7 +169,10 @@ class Kernel:
 
     def report(self, error):
         name, message, lines = cell.describe(error)
-        module = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        module = ""
+        if isinstance(error, ModuleNotFoundError):
+            module = error.name or ""
+            importlib.invalidate_caches()  # it may be there when the cell is run again
         self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
@@ -203,15 +210,33 @@ def open_streams():
 
 def serve(fd):
     reseed()
+    sys.path[:0] = ["", magic.PACKAGES]
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     kernel.channel.fd = fd
     kernel.serve()
 
 
-def born(env, fd):
-    """The life of a fork: its environment is its jail's."""
+def places():
+    """Where packages may lie that an interpreter would find before the system's own."""
+    found = [magic.PACKAGES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found.append(os.path.expanduser(f"~/.local/lib/{version}/site-packages"))
+    return [place for place in found if place and os.path.isdir(place)]
+
+
+def awake(env):
+    """A fork takes the environment of its jail. Gives the name of a package that is imported already
+    though the jail has one of its own: then a fork is the wrong kernel for it."""
     os.environb.clear()
     for pair in env.split(b"\0")[:-1]:
         name, _, value = pair.partition(b"=")
         if name:
             os.environb[name] = value
-    serve(fd)
+    found = places()
+    sys.path += [place for place in found if place != magic.PACKAGES]
+    for place in found:
+        for name in imported:
+            if os.path.exists(f"{place}/{name}") or os.path.exists(f"{place}/{name}.py"):
+                return name.encode()
+    return b""

@@ -387,6 +387,28 @@ TEST(without_a_template_a_fork_is_refused_and_the_jail_is_as_it_was)
     CHECK(!stage.gone);
 }
 
+TEST(a_sandbox_with_packages_of_its_own_is_refused)
+{
+    struct err err = {0};
+    int inner[3];
+    uint32_t id;
+    AUTO_STAGE struct stage stage = {0};
+    stage_template(&stage, "json,colorsys");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    run(&stage, "import os, sys\nos.makedirs(sys.path[1])\nopen(sys.path[1] + '/fine.py', 'w')");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage); /* other names are nobody's business */
+    run(&stage, "import fine, sys\nopen(sys.path[1] + '/colorsys.py', 'w')");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    stage.kernel = kernel_free(stage.kernel);
+    CHECK_OK(kernel_open(&stage.kernel, inner, &err));
+    CHECK_ERR(jail_fork(stage.jail, &(struct jail_command){0}, inner, &id, &err), ERR_UNSUPPORTED);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+}
+
 static size_t open_descriptors(pid_t pid)
 {
     char path[64];
