@@ -115,12 +115,24 @@ class Kernel:
         self.ident = 0
         cell.forget()
 
-    def display(self, *values, **options):
+    def display(self, *values, raw=False, **options):
         for value in values:
-            self.show(value, 0)
+            self.show(value, 0, raw)
 
-    def show(self, value, flags):
-        found = display.bundle(value, figures.extra)
+    def adopt_ipython(self):
+        """`from IPython.display import display` means ours: there is no shell of IPython's to show it."""
+        try:
+            import IPython.core.display_functions as functions
+            import IPython.display as names
+        except Exception:
+            return
+        functions.display = names.display = self.display
+
+    def show(self, value, flags, raw=False):
+        if raw and isinstance(value, dict):
+            found = {str(mime): display.to_bytes(data) for mime, data in value.items()}
+        else:
+            found = display.bundle(value, figures.extra)
         fields = [len(found)]
         for mime, data in found.items():
             fields += mime, data
@@ -146,6 +158,8 @@ class Kernel:
         if code.startswith("%%"):
             value = self.magics.cell(code)
             return value is not None, value
+        if "IPython" in code:
+            self.adopt_ipython()
         tree, code = self.parse(code, name)
         return self.runner.run(tree, name, code)
 
