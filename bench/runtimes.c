@@ -28,7 +28,7 @@ enum {
     OUTPUT_MB = 100,
 };
 
-#define IMPORTS "json,numpy,pandas,matplotlib,matplotlib.pyplot"
+#define IMPORTS "json,numpy,pandas,matplotlib"
 #define FIRST "import numpy, pandas\nprint(numpy.arange(3).sum())"
 
 static struct warden_link *warden;
@@ -156,15 +156,11 @@ static void next(struct bench *bench)
 static void memory(struct bench *bench)
 {
     static struct place places[MANY];
-    struct err err = {0};
-    pid_t pids[MANY];
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         places[i] = fork_one(&(struct jail_plan){0});
         run_code(places[i].kernel, FIRST, KERNEL_DONE);
     }
-    (void)pids;
-    (void)err;
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_memory", "MB", (double)(after - before) / 1024 / MANY,
                  "python_plain_memory", "PSS of each of 100 kernels that ran, with its jail");
@@ -183,12 +179,12 @@ int main(int argc, char **argv)
     check(warden_template(warden, program, IMPORTS, missing, &err), &err);
     if (missing[0] != '\0')
         (void)fprintf(stderr, "bench: without %s\n", missing);
-    runtimes_cold(bench, COLD);
     fresh(bench, "python_fresh_unpooled", &(struct jail_plan){0},
           "jail made and kernel forked on demand");
     check(warden_pool(warden, &(struct jail_plan){0}, POOL, 0, &err), &err);
     fresh(bench, "python_fresh_forked", &(struct jail_plan){0},
           "a jail of the pool, the kernel forked on demand");
+    runtimes_cold(bench, COLD);
     next(bench);
     runtimes_ipykernel(bench);
     memory(bench);

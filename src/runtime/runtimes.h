@@ -15,6 +15,8 @@ struct runtime {
     const char *argv[4]; /* inside; NULL behind the last */
     const char *needs;   /* a pattern of the host that must match; NULL: nothing */
     const char *remedy;  /* what to do when it does not */
+    const char *program; /* that a template is made of (runtime_program); NULL: there is none */
+    const char *imports; /* what it imports unless the configuration says otherwise */
 };
 
 extern const struct runtime runtimes[]; /* the last has no name */

@@ -57,6 +57,7 @@ def prepare(names):
             missing.append(name)
         if name == "matplotlib" and name in sys.modules:
             sys.modules[name].use("module://" + figures.BACKEND)
+            import matplotlib.pyplot
     open_streams()
     sys.argv = [""]
     imported[:] = {name.partition(".")[0] for name in names.split(",")} - {"", "json"}
