@@ -340,6 +340,7 @@ static int start(struct server *server, const struct server_options *options, st
     if (loop_open(&server->loop, err) < 0)
         return -1;
     server->api.loop = server->loop;
+    server->api.config = options->config;
     if (home_signing_key(&server->home, server->api.signing_key, err) < 0)
         return -1;
     /* The address first: one that is taken must not make the store move. */

@@ -9,5 +9,6 @@ const struct route *const api_tables[] = {
     v1_command_routes, v1_log_routes,           v1_tty_routes,
     v1_byte_routes,    v1_file_routes,          v1_session_routes,
     v1_volume_routes,  v1_snapshot_byte_routes, v1_snapshot_routes,
-    v1_event_routes,   v1_token_routes,         NULL,
+    v1_event_routes,   v1_token_routes,         v1_tool_routes,
+    NULL,
 };
