@@ -2,8 +2,9 @@
 
 /* Tools: the engine's verbs as a language model sees them.
  *
- * One table names them all; the HTTP API, the MCP server, the SDKs' types and docs/TOOLS.md are made
- * from its rows. A model never sees a sandbox: a call works in the session that its context names.
+ * One table names them all; the HTTP API, the MCP server, the SDKs' types and docs/TOOLS.md are
+ * made from its rows. A model never sees a sandbox: a call works in the session that its context
+ * names.
  *
  * What goes wrong is an answer, not a failure: {"success": false, "error": {"code", "message",
  * "hint"}}, where the hint says what to try next. Answers are bounded, and one that was cut says

@@ -147,13 +147,13 @@ static void on_grepped(void *ctx, const struct file_answer *answer, const struct
 void tool_grep(struct tool_run *run)
 {
     ask(run,
-        &(struct file_request){
-            .op = FILE_GREP,
-            .path = tool_arg_path(run, "dirPath"),
-            .pattern = tool_arg_str(run, "pattern"),
-            .include = tool_arg_str(run, "glob"),
-            .ignore_case = tool_arg_bool(run, "ignoreCase"),
-            .limit = (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
+        &(struct file_request){.op = FILE_GREP,
+                               .path = tool_arg_path(run, "dirPath"),
+                               .pattern = tool_arg_str(run, "pattern"),
+                               .include = tool_arg_str(run, "glob"),
+                               .ignore_case = tool_arg_bool(run, "ignoreCase"),
+                               .limit =
+                                   (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
         on_grepped);
 }
 
@@ -225,7 +225,8 @@ void tool_exists(struct tool_run *run)
     /* That there is no such session is another thing than no such file. */
     if (engine_session_get(run->engine, &run->caller, run->session, &session, &err) == 0)
         run->state = run;
-    ask(run, &(struct file_request){.op = FILE_STAT, .path = tool_arg_path(run, "path"), .follow = true},
+    ask(run,
+        &(struct file_request){.op = FILE_STAT, .path = tool_arg_path(run, "path"), .follow = true},
         on_looked);
 }
 

@@ -85,10 +85,11 @@ void tools_put_prompt(const struct config *config, struct buf *out)
 {
     if (!tools_are_offered(config))
         return;
-    buf_put_cstr(out, "You have a sandbox: a computer of your own for this conversation.\n"
-                      "- run_code runs code and gives its value; bash runs shell commands. State "
-                      "and files stay from call to call.\n"
-                      "- Files live in /workspace: use read, write, edit, glob and grep on them.\n");
+    buf_put_cstr(out,
+                 "You have a sandbox: a computer of your own for this conversation.\n"
+                 "- run_code runs code and gives its value; bash runs shell commands. State "
+                 "and files stay from call to call.\n"
+                 "- Files live in /workspace: use read, write, edit, glob and grep on them.\n");
     if (config->sandbox.dependencies.len > 0) {
         buf_put_cstr(out, "- These packages are installed:");
         for (size_t i = 0; i < config->sandbox.dependencies.len; i++)

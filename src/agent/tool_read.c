@@ -1,5 +1,5 @@
-/* The tool read: lines of a text, or a picture. Files are asked for in pieces, so that a far line of
- * a long file costs time but no memory. */
+/* The tool read: lines of a text, or a picture. Files are asked for in pieces, so that a far line
+ * of a long file costs time but no memory. */
 
 #include "agent/internal.h"
 #include "base/base64.h"
@@ -34,12 +34,12 @@ static struct str mime_of_picture(struct str bytes)
     return (struct str){0};
 }
 
-/* Text, but for a character that the end of the piece cuts in two. */
-static bool is_text(struct str bytes)
+/* Where more follows, the last character may be cut in two. */
+static bool is_text(struct str bytes, bool is_cut)
 {
     if (str_find_char(bytes, '\0') != bytes.len)
         return false;
-    for (size_t cut = 0; cut < 4 && cut <= bytes.len; cut++)
+    for (size_t cut = 0; cut <= (is_cut ? 3 : 0) && cut <= bytes.len; cut++)
         if (str_is_utf8(str_slice(bytes, 0, bytes.len - cut)))
             return true;
     return false;
@@ -99,8 +99,7 @@ static bool take_line(struct reading *reading, struct str line, bool is_whole)
         if (reading->given > 0)
             return false;
         /* A line longer than any answer: its beginning. */
-        buf_put(&reading->content,
-                str_slice(line, 0, TOOL_TEXT_MAX - reading->content.len));
+        buf_put(&reading->content, str_slice(line, 0, TOOL_TEXT_MAX - reading->content.len));
         reading->given++;
         return false;
     }
@@ -142,9 +141,9 @@ static bool judge_first(struct tool_run *run, struct reading *reading, struct st
         end_picture(run, reading, mime, bytes);
         return true;
     }
-    if (!is_text(bytes)) {
-        (void)err_set(&err, ERR_UNSUPPORTED, "%.*s is not text (%llu bytes)", STR_ARG(reading->path),
-                      (unsigned long long)reading->size);
+    if (!is_text(bytes, bytes.len < reading->size)) {
+        (void)err_set(&err, ERR_UNSUPPORTED, "%.*s is not text (%llu bytes)",
+                      STR_ARG(reading->path), (unsigned long long)reading->size);
         fail(run, reading, &err, "Look into it with run_code or bash.");
         return true;
     }

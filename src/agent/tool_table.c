@@ -3,13 +3,14 @@
 #include "agent/internal.h"
 
 #define JSON(...) #__VA_ARGS__
-#define OBJECT(members) \
+#define OBJECT(members)                                                                            \
     "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" members "}}"
 #define NEEDS(names, members)                                                                      \
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":" names                      \
     ",\"properties\":{" members "}}"
 /* What an answer says of itself; more members may come. */
-#define GIVES(names, members) "{\"type\":\"object\",\"required\":" names ",\"properties\":{" members "}}"
+#define GIVES(names, members)                                                                      \
+    "{\"type\":\"object\",\"required\":" names ",\"properties\":{" members "}}"
 
 /* clang-format off */
 #define M_SUCCESS JSON("success": {"type": "boolean"})

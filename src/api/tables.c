@@ -10,5 +10,6 @@ const struct route *const api_tables[] = {
     v1_byte_routes,    v1_file_routes,          v1_session_routes,
     v1_volume_routes,  v1_snapshot_byte_routes, v1_snapshot_routes,
     v1_event_routes,   v1_token_routes,         v1_tool_routes,
+    mcp_routes,
     NULL,
 };

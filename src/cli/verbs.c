@@ -8,6 +8,7 @@
 const struct cli_verb *const cli_verbs[] = {
     &cmd_run,
     &cmd_serve,
+    &cmd_mcp,
     &cmd_exec,
     &cmd_doctor,
     &cmd_policy_test,
@@ -50,6 +51,7 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_config_docs,
     &cmd_api_schema,
     &cmd_api_docs,
+    &cmd_tools_docs,
     &cmd_completion_bash,
     &cmd_man,
     NULL,
