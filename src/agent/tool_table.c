@@ -34,11 +34,13 @@ const struct tool tools[] = {
         JSON("code": {"type": "string", "maxLength": 8388608}) ","
         JSON("description": {"type": "string", "maxLength": 1000,
             "description": "What the code does, in a few words, for the user"}) ","
-        JSON("language": {"type": "string", "enum": ["javascript", "typescript"],
-            "description": "typescript when left out"}) ","
+        JSON("language": {"type": "string", "enum": ["python", "javascript", "typescript", "bash"],
+            "description": "python when left out; typescript where the session is an isolate"}) ","
         JSON("timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600000})),
      GIVES(JSON(["success"]), M_SUCCESS ","
-        JSON("result": {"description": "The value of the last expression, as JSON"}) ","
+        JSON("result": {"description": "The value of the last expression"}) ","
+        JSON("images": {"type": "integer", "description": "How many pictures come with the answer"},
+            "files": {"type": "array", "items": {"type": "object"}}) ","
         JSON("error": {"type": "object"}, "stdout": {"type": "string"}, "stderr": {"type": "string"})),
      TOOL_DESTRUCTIVE | TOOL_OPEN_WORLD, tool_run_code},
     {"bash", "Run a command",

@@ -165,6 +165,20 @@ test('code keeps its state', T, async (t) => {
   assert.equal(failed.error.name, 'TypeError');
 });
 
+test('code in a jail is Python unless it says otherwise, and its figures are pictures', T, async (t) => {
+  const { good, call } = await session(t, 'jail');
+  await good('run_code', { code: 'n = 40', description: 'start' });
+  assert.equal((await good('run_code', { code: 'print("hi"); n + 2', description: 'add' })).result, '42');
+  assert.equal((await good('run_code', { code: 'echo $((1 + 1))', language: 'bash', description: 'shell' })).stdout, '2\n');
+  const failed = (await call('run_code', { code: 'open("none")', description: 'fail' })).answer;
+  assert.deepEqual([failed.success, failed.error.name], [false, 'FileNotFoundError']);
+  const drawn = await call('run_code', { code: 'open("f.txt", "w").write("x")\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()',
+    description: 'draw', timeoutMs: 60000 });
+  assert.equal(drawn.answer.success, true, JSON.stringify(drawn.answer));
+  assert.equal(drawn.images[0].mimeType, 'image/png');
+  assert.ok(drawn.answer.files.some(({ path, change }) => path === '/workspace/f.txt' && change === 'created'));
+});
+
 test('the table in the shapes of others', T, async (t) => {
   const { server } = await session(t, 'memory');
   const shape = async (format) => (await (await server.get(`/v1/tools?format=${format}`)).json()).tools;
