@@ -105,8 +105,7 @@ static const char *hint_of(enum err_code code)
         [ERR_NOT_FOUND] = "Look for the right path with list or glob.",
         [ERR_NOT_A_FILE] = "This is a directory: use list or glob.",
         [ERR_NOT_A_DIRECTORY] = "This is a file: use read, or name its directory.",
-        [ERR_INVALID_PATTERN] = "Correct the pattern: escape special characters that are meant "
-                                "literally.",
+        [ERR_INVALID_PATTERN] = "Escape special characters that are meant as they are.",
         [ERR_PATTERN_TOO_COMPLEX] = "Use a simpler pattern.",
         [ERR_FORBIDDEN] = "Work below /workspace.",
         [ERR_PATH_ESCAPES] = "Use a path below /workspace.",

@@ -51,11 +51,10 @@ struct mcp_door {
 
 static void post_free(struct post *post)
 {
-    for (struct post **at = &post->client->posts; *at != NULL; at = &(*at)->next)
-        if (*at == post) {
-            *at = post->next;
-            break;
-        }
+    struct post **at = &post->client->posts;
+    while (*at != post)
+        at = &(*at)->next;
+    *at = post->next;
     free(post->id);
     free(post->kept);
     free(post);
