@@ -1,17 +1,51 @@
 #pragma once
 
-/* The tier jail from inside, for provider_jail.c, jail_exec.c and jail_files.c. */
+/* The tier jail from inside, for provider_jail.c and the jail_*.c beside it. */
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "engine/provider.h"
 #include "io/loop.h"
 #include "jail/files.h"
 #include "jail/jail.h"
+#include "runtime/runtimes.h"
 
+struct context;
 struct gateway;
 struct gateway_session;
+struct pool;
+struct request;
 struct volumes;
+
+struct provider {
+    const struct provider_host *host;
+    struct warden_link *warden;
+    struct watch *watch;
+    size_t pool_size, made; /* of its pool; jails asked for since that was set */
+    struct request *requests;
+    struct pool *disk; /* of one thread: layers and volumes want one at a time */
+    struct volumes *volumes;
+    struct gateway *gateway; /* from the first sandbox with a network on */
+    struct watch *gateway_watch;
+    struct buf dns_servers;
+    struct place *places;
+    struct runtime_places runtimes; /* directories of their programs; every jail sees them */
+};
+
+/* `event` is NULL when there is `why`: it failed, or the warden has gone. */
+typedef void request_event(struct request *request, const struct warden_event *event,
+                           const struct err *why);
+
+/* Something asked of the warden. */
+struct request {
+    struct request *next;
+    uint32_t number; /* of a warden_ask_* or jail_ask_* */
+    request_event *on_event;
+    image_done *image_done;
+    engine_done *plain_done;
+    void *ctx;
+};
 
 /* Something asked of a jail, by the number of its events. */
 struct asked_op {
@@ -32,6 +66,14 @@ struct place {
     struct watch *watch;
     struct asked_op *ops;
     struct exec *execs;
+    struct context *contexts;
+    struct engine_pairs env; /* of every kernel */
+    struct str runtime;      /* when a run names none */
+    int64_t exec_ms;
+    int64_t oom_kills;       /* that are known of */
+    struct map installed;    /* requirements that were met */
+    struct listing *listing; /* the files after the last run; NULL: not known */
+    uint64_t version, listing_version;
     struct gateway_session *network;
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -43,6 +85,38 @@ void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);
 /* Questions may wait for room: call it after each jail_ask_*. */
 void place_watch(struct place *place);
+
+/* jail_warden.c */
+/* A jail was asked for. */
+void jail_warden_used(struct provider *provider);
+int jail_warden_start(struct provider *provider, struct err *err);
+void jail_warden_stop(struct provider *provider);
+/* Remembers what was asked until it is answered. */
+struct request *jail_warden_asked(struct provider *provider, uint32_t number,
+                                  request_event *on_event, void *ctx);
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan);
+
+/* jail_network.c */
+bool jail_is_offline(struct str network);
+/* Before the jail is made: its plan gets a network, and the gateway's maker is started. */
+int jail_network_plan(struct place *place, struct err *err);
+/* After: the sockets inside are handed to a gateway of its own. */
+int jail_network_join(struct place *place, struct str network, struct err *err);
+void jail_network_set(struct place *place, struct str network);
+void jail_network_stop(struct provider *provider);
+
+/* jail_volumes.c: on the disk's thread, told on the loop. */
+typedef void attached_done(void *ctx, struct str path, const struct err *why);
+void jail_volume_create(struct provider *provider, struct str id, int64_t capacity_bytes,
+                        engine_done *done, void *ctx);
+bool jail_volume_exists(struct provider *provider, struct str id);
+void jail_volume_delete(struct provider *provider, struct str id, engine_done *done, void *ctx);
+void jail_volume_attach(struct provider *provider, struct str id, attached_done *done, void *ctx);
+void jail_volume_detach(struct provider *provider, struct str id, engine_done *done, void *ctx);
+/* Deletes every volume that `volumes` does not name. */
+void jail_volumes_reclaim(struct provider *provider, const struct map *volumes, engine_done *done,
+                          void *ctx);
 
 /* jail_exec.c */
 void jail_exec(struct place *place, const struct exec_plan *plan, const struct exec_calls *calls,
@@ -56,6 +130,22 @@ void jail_exec_flow(struct exec *exec, bool stop);
 void jail_exec_free(struct exec *exec);
 /* The place goes: every command hears so. */
 void jail_execs_end(struct place *place, const struct err *why);
+
+/* jail_run.c */
+void jail_eval(struct provider *provider, struct place *place, struct str tenant,
+               const struct eval_spec *spec, const struct eval_calls *calls, void *ctx);
+void jail_eval_flow(struct place *place, const void *ctx, bool stop);
+
+/* jail_changes.c: something else than a run is about to change files. */
+void jail_files_touched(struct place *place);
+
+/* jail_context.c */
+void jail_context(struct place *place, const struct context_request *request, context_done *done,
+                  void *ctx);
+/* What its kernels shall have of the sandbox. */
+void jail_contexts_begin(struct place *place, const struct sandbox_info *info);
+/* The place goes: whoever waits for a run hears so. */
+void jail_contexts_end(struct place *place, const struct err *why);
 
 /* jail_files.c */
 void jail_files(struct place *place, const struct file_request *request, file_done *done,

@@ -25,7 +25,7 @@ static const struct {
 } kernel_files[] = {
     {kernel_programs, "", 0555}, {kernel_scripts, ".mjs", 0444}, {kernel_addons, ".node", 0555}};
 
-#define PATH_AND(path) "PATH=" path "/usr/local/bin:/usr/bin:/bin"
+#define PATH_AND(path) "PATH=" path "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define REST "HOME=/home/sandbox", "LANG=C.UTF-8", "USER=sandbox", "TERM=dumb", NULL
 static const char path_of_host[] = PATH_AND("");
 static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
@@ -79,6 +79,8 @@ const struct runtime runtimes[] = {
     {0},
 };
 
+static char home[RUNTIME_PATH_MAX]; /* where runtimes were added */
+
 static bool is_there(const char *pattern)
 {
     glob_t found = {0};
@@ -113,14 +115,18 @@ int runtime_named(struct str name, const struct runtime **ret_runtime, struct er
                    buf_cstr(&names));
 }
 
-int runtime_find(struct str name, const char *data_dir, const struct runtime **ret_runtime,
-                 struct err *err)
+void runtimes_use(const char *data_dir)
+{
+    (void)snprintf(home, sizeof home, "%s", data_dir);
+}
+
+int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err)
 {
     const struct runtime *row;
     char version[RUNTIME_VERSION_SIZE];
     if (runtime_named(name, &row, err) < 0)
         return -1;
-    if (runtime_look(row, data_dir, version) != RUNTIME_ABSENT) {
+    if (runtime_look(row, home, version) != RUNTIME_ABSENT) {
         *ret_runtime = row;
         return 0;
     }
@@ -130,12 +136,6 @@ int runtime_find(struct str name, const char *data_dir, const struct runtime **r
     return err_set(err, ERR_UNAVAILABLE,
                    "runtime '%s' is not on this machine: add it with 'sandglass runtime add %s'",
                    row->name, row->name);
-}
-
-bool runtime_speaks(const struct runtime *runtime, struct str language)
-{
-    return str_eq(language, str_of(runtime->language)) ||
-           (runtime->also != NULL && str_eq(language, str_of(runtime->also)));
 }
 
 static void put_bytes(const struct embed_file *files, struct buf *all)
@@ -207,7 +207,7 @@ int runtime_places_make(const struct runtime *runtime, const char *data_dir,
     (void)snprintf(places.trees, sizeof places.trees, "%s/runtimes/trees", data_dir);
     if (fd_make_dirs(places.trees, 0755, err) < 0)
         return -1;
-    if (runtime->source == RUNTIME_DEBIAN)
+    if (runtime != NULL && runtime->source == RUNTIME_DEBIAN)
         (void)snprintf(places.base, sizeof places.base, "%s/runtimes/roots/%s", data_dir,
                        runtime->name);
     *ret_places = places;
@@ -222,6 +222,6 @@ void runtime_places_plan(const struct runtime *runtime, const struct runtime_pla
         (struct jail_mount){.src = places->kernels, .dst = RUNTIME_DIR};
     plan->mounts[plan->mount_count++] =
         (struct jail_mount){.src = places->trees, .dst = RUNTIME_TREES};
-    if (runtime->source == RUNTIME_DEBIAN)
+    if (runtime != NULL && runtime->source == RUNTIME_DEBIAN)
         plan->base = places->base;
 }

@@ -50,10 +50,17 @@ enum runtime_state runtime_look(const struct runtime *runtime, const char *data_
 /* The row of that name. NOT_FOUND for a name that no row has, with those that there are. */
 int runtime_named(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 /* The same, and it can start here: else UNAVAILABLE with what to do. */
-int runtime_find(struct str name, const char *data_dir, const struct runtime **ret_runtime,
-                 struct err *err) MUST_USE;
-/* True when its kernel runs code of that language. */
-bool runtime_speaks(const struct runtime *runtime, struct str language);
+int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
+/* The data directory whose runtimes this process uses: once, before the first runtime_find. */
+void runtimes_use(const char *data_dir);
+
+bool runtime_is_name(struct str name);
+/* The runtime that is named, else one of the language ("python", "bash", "javascript", ...; a
+ * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself. */
+int runtime_choose(struct str name, struct str language, struct str own,
+                   const struct runtime **ret_runtime, struct err *err) MUST_USE;
+/* True when that is its name, or its language; empty ones are not asked. */
+bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language);
 
 /* Gives the directory with the kernels of this very version, unpacking them when they are not
  * there yet. A crash in the middle leaves nothing that would be taken for them. */
@@ -64,7 +71,7 @@ struct runtime_places {
     char kernels[RUNTIME_PATH_MAX], trees[RUNTIME_PATH_MAX], base[RUNTIME_PATH_MAX];
 };
 
-/* Makes them where they are not there yet. */
+/* Makes them where they are not there yet. NULL: for any runtime that needs no root of its own. */
 int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                         struct runtime_places *ret_places, struct err *err) MUST_USE;
 /* Adds them to the plan of a jail, which borrows them: kernels of this runtime can be started in

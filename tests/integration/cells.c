@@ -154,7 +154,7 @@ static int run_cell(struct stage *stage, struct str line, struct err *err)
     json_begin_array(&stage->shown_json);
     stage->out_bytes = 0;
     stage->ended = stage->ok = false;
-    if (kernel_run(stage->kernel, code, language, err) < 0)
+    if (kernel_run(stage->kernel, code, language, (struct str){0}, err) < 0)
         return -1;
     wait_for_end(stage, interrupt_ms);
     answer(stage);
@@ -170,7 +170,8 @@ static int start(struct stage *stage, const char *name, struct err *err)
     int inner[3];
     if (home == NULL)
         return err_set(err, ERR_INVALID, "set SANDGLASS_HOME");
-    if (runtime_find(str_of(name), home, &stage->runtime, err) < 0 ||
+    runtimes_use(home);
+    if (runtime_find(str_of(name), &stage->runtime, err) < 0 ||
         runtime_places_make(stage->runtime, home, &places, err) < 0 ||
         warden_start(&stage->warden, err) < 0)
         return -1;

@@ -11,7 +11,7 @@ import { bundle, inspect, trimmed } from './display.mjs';
 import { provide } from './imports.mjs';
 import { DISPLAY, DONE, ERROR, MAIN, send, writeAll } from './wire.mjs';
 
-let current = null; // the run that is not done: { id, count }
+let current = null; // the run that is not done: { id, count, before }, the last of its environment
 
 // ---- what the addon does: the line, and interrupts ----
 
@@ -59,18 +59,30 @@ async function show(id, value, flags) {
 
 /** The end of the current run; with an error unless all went well. */
 function end(error, place = '') {
-  const { id, count } = current;
+  const { id, count, before } = current;
   current = null;
+  for (const [name, value] of before)
+    if (value === undefined) delete process.env[name]; else process.env[name] = value;
   if (error !== undefined)
     send(line, ERROR, id, [String(error.name), String(error.message), place + describe(error), missingModule(error)]);
   send(line, DONE, id, [count, Number(error === undefined)]);
+}
+
+/** Variables of one run ("NAME=value", a NUL behind each); gives what was there before. */
+function environment(variables) {
+  const before = [];
+  for (const [, name, value] of variables.matchAll(/([^=\0]+)=([^\0]*)\0/g)) {
+    before.push([name, process.env[name]]);
+    process.env[name] = value;
+  }
+  return before;
 }
 
 const isCurrent = (id) => current?.id === id;
 
 // What node_worker.mjs calls. A run that was stopped may still come to its end: nobody asks any more.
 Object.defineProperty(globalThis, Symbol.for('sandglass.kernel'), { value: {
-  begin: (id, count) => { current = { id, count }; },
+  begin: (id, count, variables) => { current = { id, count, before: environment(variables) }; },
   fail: (id, value, place) => { if (isCurrent(id)) end(asError(value), place); },
   refuse: (id, message) => { if (isCurrent(id)) end(Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
   interrupt: (id) => { heard(); if (isCurrent(id)) end(new Interrupted()); },

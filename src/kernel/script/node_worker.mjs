@@ -66,11 +66,11 @@ async function evaluate(id, name, code) {
 
 let count = 0;
 
-async function run(id, code, language) {
+async function run(id, code, language, variables) {
   const name = `cell-${count += 1}`;
-  call('begin', plain(id), plain(count)).catch(() => {});
+  call('begin', plain(id), plain(count), plain(variables)).catch(() => {});
   try {
-    if (language === 'typescript') code = withoutTypes(code);
+    if (/^(?:m|c)?ts$|^typescript$/.test(language)) code = withoutTypes(code);
   } catch (error) {
     return call('refuse', plain(id), plain(error.message));
   }
@@ -78,7 +78,7 @@ async function run(id, code, language) {
 }
 
 // Whoever closes the line wants nobody to live on, however busy.
-receive(workerData.line, (type, id, [code, language]) => {
-  if (type === RUN) run(id, code, language).catch(() => {});
+receive(workerData.line, (type, id, [code, language, variables = '']) => {
+  if (type === RUN) run(id, code, language, variables).catch(() => {});
 }, () => process.kill(process.pid, 'SIGKILL'));
 send(workerData.line, READY, 0, [process.versions.node]);

@@ -341,7 +341,7 @@ TEST(rows_of_the_table_are_whole)
 {
     for (const struct runtime *row = runtimes; row->name != NULL; row++) {
         CHECK(row->summary != NULL && row->language != NULL && row->argv[0] != NULL);
-        CHECK(row->env != NULL && runtime_speaks(row, str_of(row->language)));
+        CHECK(row->env != NULL && runtime_speaks(row, str_of(row->name), str_of(row->language)));
         CHECK(row->source != RUNTIME_HOST || row->remedy != NULL);
         CHECK(row->source != RUNTIME_NPM || (row->version != NULL && row->package != NULL));
         CHECK(row->source != RUNTIME_NPM || strlen(row->integrity) == 7 + 88);

@@ -1,0 +1,147 @@
+/* The warden of the tier jail: what is asked of it, and the next one when it dies. */
+
+#include "base/log.h"
+#include "engine/config.h"
+#include "engine/jail_place.h"
+#include "runtime/runtimes.h"
+
+static void watch_warden(struct provider *provider)
+{
+    if (provider->watch != NULL)
+        watch_set(provider->watch,
+                  WATCH_READ | (warden_wants_write(provider->warden) ? WATCH_WRITE : 0));
+}
+
+struct request *jail_warden_asked(struct provider *provider, uint32_t number,
+                                  request_event *on_event, void *ctx)
+{
+    struct request *request = mem_alloc(sizeof *request);
+    *request = (struct request){
+        .next = provider->requests, .number = number, .on_event = on_event, .ctx = ctx};
+    provider->requests = request;
+    watch_warden(provider);
+    return request;
+}
+
+static struct request *request_take(struct provider *provider, uint32_t number)
+{
+    for (struct request **at = &provider->requests; *at != NULL; at = &(*at)->next)
+        if ((*at)->number == number) {
+            struct request *request = *at;
+            *at = request->next;
+            return request;
+        }
+    return NULL;
+}
+
+static void drop_requests(struct provider *provider, const struct err *why)
+{
+    while (provider->requests != NULL) {
+        struct request *request = provider->requests;
+        provider->requests = request->next;
+        request->on_event(request, NULL, why);
+        free(request);
+    }
+}
+
+/* Everybody who waits hears it, a new one is started, and the engine is told. */
+static void warden_gone(struct provider *provider, const struct err *why)
+{
+    struct err err = {0};
+    drop_requests(provider, why);
+    /* The old link stays until its jails are freed: sandbox_end comes for each of them. */
+    provider->host->on_maker_gone(provider->host->engine, ENGINE_TIER_JAIL, why);
+    provider->watch = watch_free(provider->watch);
+    provider->warden = warden_free(provider->warden);
+    if (jail_warden_start(provider, &err) < 0)
+        log_error("jail.warden", LOG_STR("error", err.msg));
+}
+
+static void on_warden(void *ctx, UNUSED int events)
+{
+    struct provider *provider = ctx;
+    struct warden_event event;
+    while (provider->warden != NULL && warden_next(provider->warden, &event)) {
+        if (event.type == WARDEN_EVENT_GONE) {
+            warden_gone(provider, &event.err);
+            return;
+        }
+        struct request *request = request_take(provider, event.request);
+        if (request != NULL)
+            request->on_event(request, &event,
+                              event.type == WARDEN_EVENT_FAILED ? &event.err : NULL);
+        free(request);
+    }
+    watch_warden(provider);
+}
+
+static void on_pooled(UNUSED struct request *request, UNUSED const struct warden_event *event,
+                      const struct err *why)
+{
+    if (why != NULL)
+        log_warn("jail.pool", LOG_STR("error", why->msg));
+}
+
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan)
+{
+    runtime_places_plan(NULL, &provider->runtimes, plan);
+    plan->limits.memory_bytes = limits->memory_bytes;
+    plan->limits.cpu_milli = limits->cpu_milli;
+    plan->limits.pids = limits->pids;
+    plan->limits.disk_bytes = limits->disk_bytes;
+    plan->overlay = true;
+    jail_plan_fill(plan);
+}
+
+/* A server that makes a sandbox now and then needs few that wait; one that made more than wait is
+ * given as many as the configuration allows. */
+enum { POOL_FIRST = 8 };
+
+static int ask_pool(struct provider *provider, size_t size, struct err *err)
+{
+    const struct config_jail *config = &provider->host->config->jail;
+    struct sandbox_limits limits = {.memory_bytes = config->memory_mb << 20,
+                                    .cpu_milli = (int64_t)(config->cpus * 1000),
+                                    .pids = config->pids,
+                                    .disk_bytes = 1LL << 30};
+    struct jail_plan plan = {0};
+    uint32_t number = 0;
+    jail_fill_plan(provider, &limits, &plan);
+    if (warden_ask_pool(provider->warden, &plan, size, config->pool_idle_ms, &number, err) < 0)
+        return -1;
+    provider->pool_size = size;
+    provider->made = 0;
+    (void)jail_warden_asked(provider, number, on_pooled, NULL);
+    return 0;
+}
+
+void jail_warden_used(struct provider *provider)
+{
+    size_t most = (size_t)provider->host->config->jail.pool;
+    struct err err = {0};
+    if (++provider->made <= provider->pool_size || provider->pool_size >= most)
+        return;
+    if (ask_pool(provider, most, &err) < 0)
+        log_warn("jail.pool", LOG_STR("error", err.msg));
+}
+
+int jail_warden_start(struct provider *provider, struct err *err)
+{
+    size_t most = (size_t)provider->host->config->jail.pool;
+    if (warden_start(&provider->warden, err) < 0)
+        return -1;
+    if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,
+                  provider, &provider->watch, err) < 0)
+        return -1;
+    return ask_pool(provider, MIN(most, (size_t)POOL_FIRST), err);
+}
+
+void jail_warden_stop(struct provider *provider)
+{
+    struct err err = {0};
+    (void)err_set(&err, ERR_CANCELED, "the server stops");
+    drop_requests(provider, &err);
+    provider->watch = watch_free(provider->watch);
+    provider->warden = warden_free(provider->warden);
+}
