@@ -22,7 +22,7 @@ enum init_message {
     INIT_CONNECT,    /* port: of a server on the loopback of the jail */
     INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */
-    INIT_READY = 128, /* the fence stands; first message of all */
+    INIT_READY = 128, /* the fence stands; init's first message */
     INIT_BROKEN,      /* err: the fence could not be built; last message of all */
     INIT_STARTED,     /* pid inside; with a terminal its controlling descriptor */
     INIT_REFUSED,     /* stage, errno: the command did not start */
@@ -32,6 +32,8 @@ enum init_message {
     INIT_PART,        /* records; more follows */
     INIT_ANSWER,      /* to a file verb; last one */
     INIT_FAILED,      /* err: to a file verb or a connect; last one */
+    /* before init runs, to the maker alone */
+    INIT_LAYER = 192, /* with the writable layer, when it lies in memory */
 };
 
 enum { INIT_FLAG_TTY = 1 };

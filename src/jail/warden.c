@@ -204,16 +204,32 @@ static void on_dead(size_t index)
     self.buried++;
 }
 
+/* What a new jail says first; its writable layer comes before that. */
+static ssize_t hear_built(struct made *made, struct wire_head *ret_head, struct wire_in *ret_in,
+                          struct err *err)
+{
+    for (;;) {
+        int fds[WIRE_FDS_MAX];
+        *ret_head = (struct wire_head){0};
+        ssize_t len = wire_recv(made->control_fd, self.in, fds, false, err);
+        *ret_in = wire_open(str_n(self.in, len > 0 ? (size_t)len : 0), ret_head);
+        bool is_layer = len > 0 && ret_head->type == INIT_LAYER && made->layer_fd < 0;
+        if (is_layer)
+            made->layer_fd = fd_take(&fds[0]);
+        wire_close_fds(fds);
+        if (!is_layer)
+            return len;
+    }
+}
+
 /* First word of a new jail: ready, or why not. */
 static void on_built(size_t index)
 {
     struct slot *slot = &self.slots.ptr[index];
-    int fds[WIRE_FDS_MAX];
     struct err err = {0};
     struct wire_head head = {0};
-    ssize_t len = wire_recv(slot->made.control_fd, self.in, fds, false, &err);
-    struct wire_in in = wire_open(str_n(self.in, len > 0 ? (size_t)len : 0), &head);
-    wire_close_fds(fds);
+    struct wire_in in = {0};
+    ssize_t len = hear_built(&slot->made, &head, &in, &err);
     if (len < 0 && err.sys == EAGAIN && !slot->is_dead)
         return;
     uint32_t request = slot->request;
@@ -363,8 +379,10 @@ static void on_relayer(uint32_t request, struct wire_in *in)
     if (slot == NULL)
         return;
     if (plan_get(in, &plan, &err) == 0 &&
-        relayer_run(&self.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0)
+        relayer_run(&self.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0) {
+        undertaker_take(&self.maker.undertaker, &slot->made.layer_fd);
         return say_done(request);
+    }
     /* Without its mounts it is of no use to anybody. */
     if (broken)
         maker_kill(&self.maker, &slot->made);
@@ -383,6 +401,20 @@ static void on_listen(uint32_t request, struct wire_in *in)
         return say_failed(request, &err);
     wire_begin(&self.out, WARDEN_DONE, request);
     say(&fd, 1);
+}
+
+static void on_layer(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    if (slot == NULL)
+        return;
+    if (slot->made.layer_fd < 0) {
+        (void)err_set(&err, ERR_UNSUPPORTED, "the jail writes to no layer in memory");
+        return say_failed(request, &err);
+    }
+    wire_begin(&self.out, WARDEN_DONE, request);
+    say(&slot->made.layer_fd, 1);
 }
 
 static void on_kill(uint32_t request, struct wire_in *in)
@@ -441,7 +473,7 @@ static const struct {
 } handlers[] = {
     {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
     {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
-    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},
+    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill}, {WARDEN_LAYER, on_layer},
 };
 
 static void on_daemon(void)
