@@ -3,6 +3,7 @@
 Code that is Python is never touched: only when a cell does not parse are its lines looked at.
 """
 import ast
+import importlib
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ import timeit
 
 LINE = re.compile(r"^(\s*)(?:([A-Za-z_][\w, ]*?)\s*=\s*)?([!%])(.+)$")
 CALL = "__sandglass_magic__"
+PACKAGES = "/workspace/.sandglass/python"  # as runtime/packages.h has it
 
 
 class UsageError(Exception):
@@ -107,7 +109,12 @@ class Magics:
         return os.environ.get(name)
 
     def line_pip(self, rest):
+        """Installs where the kernel looks: the system's own place is not ours to write."""
+        words = rest.split(None, 1)
+        if words and words[0] == "install" and not re.search(r"(^|\s)(--target|-t|--user|--prefix|--root)\b", rest):
+            rest = f"install --target {PACKAGES} --upgrade {words[1] if len(words) > 1 else ''}"
         self.namespace["_exit_code"] = shell(f"{shlex.quote(sys.executable)} -m pip {rest}")
+        importlib.invalidate_caches()
 
     def line_who(self, rest):
         names = [name for name in self.namespace if not name.startswith("_")]
