@@ -54,6 +54,9 @@ int runtime_find(struct str name, const struct runtime **ret_runtime, struct err
 /* The data directory whose runtimes this process uses: once, before the first runtime_find. */
 void runtimes_use(const char *data_dir);
 
+/* A kernel's program as a sealed file in memory, for warden_ask_template; a descriptor. */
+int runtime_program(const char *name, struct err *err) MUST_USE;
+
 bool runtime_is_name(struct str name);
 /* The runtime that is named, else one of the language ("python", "bash", "javascript", ...; a
  * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself. */

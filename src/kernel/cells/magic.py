@@ -90,8 +90,11 @@ class Magics:
 
     def line_cd(self, rest):
         words = shlex.split(rest)
+        quiet = "-q" in words
+        words = [word for word in words if word != "-q"]
         os.chdir(os.path.expanduser(words[0] if words else "~"))
-        print(os.getcwd())
+        if not quiet:
+            print(os.getcwd())
 
     def line_pwd(self, rest):
         return os.getcwd()
@@ -106,7 +109,9 @@ class Magics:
         if equals:
             os.environ[name.strip()] = value.strip()
             return None
-        return os.environ.get(name)
+        if name not in os.environ:
+            raise UsageError(f"Environment does not have key: {name}")
+        return os.environ[name]
 
     def line_pip(self, rest):
         """Installs where the kernel looks: the system's own place is not ours to write."""
@@ -153,5 +158,5 @@ class Magics:
     def cell_writefile(self, rest, body):
         existed = os.path.exists(rest)
         with open(rest, "w", encoding="utf-8") as file:
-            file.write(body)
+            file.write(body if body.endswith("\n") else body + "\n")
         print(f"{'Overwriting' if existed else 'Writing'} {rest}")
