@@ -171,8 +171,10 @@ static void client_free(struct client *client)
         events_end(client->stream);
         events_forget(client->stream);
     }
-    while (client->posts != NULL)
-        finish(client->posts);
+    for (struct post *post = client->posts, *next; post != NULL; post = next) {
+        next = post->next;
+        finish(post);
+    }
     free(client);
 }
 
