@@ -20,6 +20,7 @@ enum init_message {
     INIT_PING,
     INIT_CANCEL,     /* ends the operation whose id it carries; that one answers, this does not */
     INIT_CONNECT,    /* port: of a server on the loopback of the jail */
+    INIT_REHEARSE,   /* get ready for a first command; no answer */
     INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */
     INIT_READY = 128, /* the fence stands; first message of all */
