@@ -615,7 +615,7 @@ TEST(many_jails_leave_nothing)
     AUTO_WARDEN struct warden_link *own = NULL;
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     char corner[64];
-    int cycles = getenv("SG_SOAK") == NULL ? 1000 : 10000;
+    int cycles = test_sized(1000, 10000);
     CHECK_OK(warden_start(&own, &err));
     struct jail_plan plan = possible((struct jail_plan){0});
     pid_t pid = warden_pid(own);
