@@ -72,16 +72,16 @@ static void say_failed(uint32_t id, const struct err *why)
     say(NULL, 0);
 }
 
-static struct init_command command; /* big, and one is read at a time */
+static struct init_command to_start; /* big, and one is read at a time */
 
 static void on_start(uint32_t id, struct wire_in *in)
 {
-    if (!init_command_read(&command, in, self.fds)) {
+    if (!init_command_read(&to_start, in, self.fds)) {
         refuse(id, INIT_STAGE_MESSAGE, EINVAL);
         return;
     }
     struct init_started started;
-    if (!init_command_start(&command, id, &started)) {
+    if (!init_command_start(&to_start, id, &started)) {
         refuse(id, started.stage, started.code);
         return;
     }
@@ -102,11 +102,11 @@ static void on_rehearse(UNUSED uint32_t id, struct wire_in *in)
     struct init_started started;
     if (!wire_ended(in) || self.running.len > 0)
         return;
-    command.argv[0] = command.cwd = "/";
-    command.argv[1] = command.env[0] = NULL;
-    command.tty = false;
-    command.fds = streams;
-    if (init_command_start(&command, 0, &started))
+    to_start.argv[0] = to_start.cwd = "/";
+    to_start.argv[1] = to_start.env[0] = NULL;
+    to_start.tty = false;
+    to_start.fds = streams;
+    if (init_command_start(&to_start, 0, &started))
         _exit(1); /* a directory was run */
     *vec_push(&self.running) = (struct running){0};
     self.running.len = 0;
