@@ -93,6 +93,8 @@ void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
     (void)snprintf(saving->id, sizeof saving->id, "%.*s", STR_ARG(sandbox->info.id));
     if (answer != NULL)
         memcpy(answer->id, saving->id, ID_SIZE);
+    if (answer == NULL && strength == STORE_QUICK)
+        strength = STORE_LAZY;
     store_commit(batch, strength, on_saved, saving);
 }
 
@@ -332,7 +334,7 @@ void sandbox_begin_resume(struct sandbox *sandbox)
     if (sandbox->place != NULL)
         table->resume(sandbox->place, on_resumed, sandbox);
     else
-        sandbox_make_place(sandbox, buf_str(&sandbox->image), on_remade, sandbox);
+        sandbox_make_place(sandbox, sandbox_last_image(sandbox), on_remade, sandbox);
 }
 
 /* --- Stopping --- */

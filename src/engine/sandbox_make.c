@@ -121,6 +121,20 @@ void sandbox_drop_images(struct sandbox *sandbox)
     sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&image));
 }
 
+void sandbox_forget_image(struct sandbox *sandbox)
+{
+    AUTO_BUF struct buf image = sandbox->image;
+    sandbox->image = (struct buf){0};
+    sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&image));
+}
+
+struct str sandbox_last_image(const struct sandbox *sandbox)
+{
+    if (sandbox->image.len > 0 || sandbox->checkpoints.len == 0)
+        return buf_str(&sandbox->image);
+    return str_of(vec_last(&sandbox->checkpoints)->image);
+}
+
 /* --- Filling in --- */
 
 static int64_t time_of(int64_t wanted_ms, int64_t fallback_seconds)
@@ -155,7 +169,8 @@ static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
     AUTO_BUF struct buf policy = {0};
     info->tier = spec_tier(sandbox->engine, spec->tier);
     const struct provider_table *table = engine_table(sandbox->engine, info->tier);
-    info->runtime = str_of(table->runtime);
+    info->runtime =
+        spec->runtime.len > 0 ? arena_dup(&sandbox->arena, spec->runtime) : str_of(table->runtime);
     info->name = arena_dup(&sandbox->labels, spec->name);
     info->metadata = pairs_dup(&spec->metadata, &sandbox->labels);
     info->env = pairs_dup(&spec->env, &sandbox->arena);

@@ -59,6 +59,16 @@ static void note_size(uint32_t count, int64_t idle_ms)
     warden.maker.keep = MAX((size_t)count * STOCK_PER_JAIL, (size_t)STOCK_LEAST);
 }
 
+/* True for the plan that the pool's jails were made by. */
+static bool is_same_plan(const struct jail_plan *plan, const struct jail_limits *before)
+{
+    AUTO_BUF struct buf key = buf_with_limit(WIRE_MAX);
+    profile_of(plan, &key);
+    return warden.profile_number > 0 && str_eq(buf_str(&key), buf_str(&warden.profile)) &&
+           plan->limits.memory_bytes == before->memory_bytes &&
+           plan->limits.cpu_milli == before->cpu_milli;
+}
+
 /* Jails of an older profile leave; the new ones come when there is time. */
 void warden_on_pool(uint32_t request, struct wire_in *in)
 {
@@ -77,14 +87,17 @@ void warden_on_pool(uint32_t request, struct wire_in *in)
     /* The plan borrows its strings from the packet: keep a copy. */
     memmove(warden.profile_packet, in->rest.ptr, len);
     struct wire_in copy = {.rest = str_n(warden.profile_packet, len)};
+    const struct jail_limits before = warden.profile_plan.limits;
     warden.pool_target = 0;
     if (plan_get(&copy, &warden.profile_plan, &err) < 0)
         return warden_say_failed(request, &err);
-    profile_of(&warden.profile_plan, &warden.profile);
-    warden.profile_number++;
-    for (size_t i = 0; i < warden.slots.len; i++)
-        if (warden.slots.ptr[i].state == POOLED)
-            warden_end_jail(i);
+    if (!is_same_plan(&warden.profile_plan, &before)) {
+        profile_of(&warden.profile_plan, &warden.profile);
+        warden.profile_number++;
+        for (size_t i = 0; i < warden.slots.len; i++)
+            if (warden.slots.ptr[i].state == POOLED)
+                warden_end_jail(i);
+    }
     note_size(count, idle_ms);
     warden_say_done(request);
 }
