@@ -15,6 +15,6 @@ struct api {
     const struct config *config;
     struct engine *engine;
     struct loop *loop;
-    struct mcp_door *mcp; /* NULL until the first client */
+    struct mcp_door *mcp;                 /* NULL until the first client */
     unsigned char signing_key[HASH_SIZE]; /* of URLs that carry their own permission */
 };
