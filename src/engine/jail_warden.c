@@ -102,7 +102,7 @@ void jail_template_want(struct provider *provider, const struct runtime *runtime
     AUTO_BUF struct buf names = {0};
     struct err err = {0};
     uint32_t number = 0;
-    if (provider->is_template_asked || runtime->program == NULL || !config->template ||
+    if (provider->is_template_asked || runtime->forks == NULL || !config->template ||
         ++provider->kernels_started < 2)
         return;
     provider->is_template_asked = true;
@@ -110,7 +110,7 @@ void jail_template_want(struct provider *provider, const struct runtime *runtime
         buf_printf(&names, "%s%.*s", i > 0 ? "," : "", STR_ARG(config->template_imports.items[i]));
     if (names.len == 0)
         buf_put_cstr(&names, runtime->imports);
-    AUTO_CLOSE int program = runtime_program(runtime->program, &err);
+    AUTO_CLOSE int program = runtime_program(runtime->forks, &err);
     if (program < 0 ||
         warden_ask_template(provider->warden, program, buf_cstr(&names), &number, &err) < 0)
         log_warn("jail.template", LOG_STR("error", err.msg));
@@ -121,8 +121,7 @@ void jail_template_want(struct provider *provider, const struct runtime *runtime
 void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
                     struct jail_plan *plan)
 {
-    plan->mounts[0] = (struct jail_mount){.src = provider->kernels, .dst = RUNTIME_DIR};
-    plan->mount_count = 1;
+    runtime_places_plan(NULL, &provider->runtimes, plan);
     plan->limits.memory_bytes = limits->memory_bytes;
     plan->limits.cpu_milli = limits->cpu_milli;
     plan->limits.pids = limits->pids;
