@@ -263,7 +263,7 @@ static void discard(struct sandbox *sandbox)
     volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
     key_forget(engine, sandbox->info.id, batch);
     store_remove(batch, &store_sandboxes, sandbox->info.id);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
+    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
     (void)map_remove(&engine->sandboxes, sandbox->info.id);
 }
 
