@@ -3,11 +3,16 @@
 #include "engine/jail_kernel.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "egress/settings.h"
 
-enum { TAKEN_AT_ONCE = 64 }; /* events, before others on the loop have their turn */
+enum {
+    TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
+    NETWORK_LINES_MAX = 32,
+};
 
 /* --- Its line and its output --- */
 
@@ -188,16 +193,33 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
 
 /* --- Its start --- */
 
-static const char **put_env(const struct context *context, struct arena *arena)
+/* The way out, for programs that look for a proxy. */
+static size_t put_network(const struct place *place, struct arena *arena, const char **env)
+{
+    AUTO_BUF struct buf lines = {0};
+    size_t count = 0;
+    if (place->network == NULL)
+        return 0;
+    settings_put(SETTINGS_PROXY_PORT, access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE : NULL,
+                 &lines);
+    struct str rest = buf_str(&lines), line;
+    while (count < NETWORK_LINES_MAX && str_split(&rest, '\n', &line))
+        if (line.len > 0)
+            env[count++] = arena_dup(arena, line).ptr;
+    return count;
+}
+
+const char **context_env(const struct context *context, struct arena *arena)
 {
     static const char *const fixed[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
         "USER=sandbox", "LANG=C.UTF-8", "TERM=dumb"};
     const struct engine_pairs *lists[] = {&context->place->env, &context->env};
-    size_t count = 0, all = countof(fixed) + lists[0]->len + lists[1]->len + 1;
+    size_t count = 0, all = countof(fixed) + NETWORK_LINES_MAX + lists[0]->len + lists[1]->len + 1;
     const char **env = arena_array(arena, const char *, all);
     for (size_t i = 0; i < countof(fixed); i++)
         env[count++] = fixed[i];
+    count += put_network(context->place, arena, env + count);
     for (size_t list = 0; list < countof(lists); list++)
         for (size_t i = 0; i < lists[list]->len; i++) {
             struct engine_pair pair = lists[list]->items[i];
@@ -222,7 +244,7 @@ static int ask_start(struct context *context, struct err *err)
     if (kernel_open(&context->kernel, inner, err) < 0)
         return -1;
     struct jail_command command = {.argv = context->runtime->argv,
-                                   .env = put_env(context, &arena),
+                                   .env = context_env(context, &arena),
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
     int asked = jail_ask_start(place->jail, &command, inner, &id, err);
     for (int i = 0; i < 3; i++)
