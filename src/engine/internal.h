@@ -98,6 +98,7 @@ struct sandbox {
     bool is_deleting, is_unsaved;
     bool is_calling; /* sandbox_settle is at work */
     bool is_removed; /* and shall free it */
+    bool is_lost;    /* its place died while it was being made */
     bool is_helper;  /* made for a volume's files; not for the outside */
 };
 

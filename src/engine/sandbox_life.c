@@ -453,6 +453,15 @@ void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct e
     struct engine *engine = sandbox->engine;
     const struct provider_table *table = engine_table(engine, sandbox->info.tier);
     struct place *place = sandbox->place;
+    if (sandbox->info.state == SANDBOX_CREATING) {
+        /* Its record is still being written: sandbox_make tells who waits, and clears up. */
+        sandbox->is_lost = true;
+        sandbox_set_reason(sandbox, str_of(why->msg));
+        sandbox->place = NULL;
+        if (place != NULL)
+            table->sandbox_end(place, true, ignore, NULL);
+        return;
+    }
     if (!sandbox_may_move(sandbox->info.state, to))
         return;
     log_warn("sandbox.lost", LOG_VIEW("sandbox", sandbox->info.id),

@@ -275,6 +275,8 @@ static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
 static void made(struct making *making)
 {
     struct sandbox *sandbox = making->sandbox;
+    if (sandbox->is_lost && making->err.code == ERR_NONE)
+        (void)err_set(&making->err, ERR_UNAVAILABLE, "%s", sandbox->reason);
     const struct err *why = making->err.code == ERR_NONE ? NULL : &making->err;
     if (why == NULL) {
         sandbox_go(sandbox, SANDBOX_RUNNING, "", NULL);
