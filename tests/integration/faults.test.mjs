@@ -135,6 +135,32 @@ test('kill -9: nothing runs on, what ran is named, what was kept is there', T, a
   assert.equal(await server.remove(`/v1/volumes/${volume.id}`), 204);
 });
 
+test('each helper killed alone: named, and the next one serves', T, async (t) => {
+  const server = await start(t);
+  if (!(await withJail(t, server))) return;
+  const pid = server.child.pid;
+  // The warden: its sandboxes are interrupted, the next one is made by the next warden.
+  const [warden] = named(pid, 'warden');
+  process.kill(warden, 'SIGKILL');
+  await until(async () => (await server.json(server.box)).state === 'interrupted');
+  assert.ok(await withJail(t, server));
+  assert.notEqual(named(pid, 'warden')[0], warden);
+  // The first process of one sandbox: that one has failed, the other lives.
+  const other = (await server.post('/v1/sandboxes', { tier: 'jail' })).id, word = seconds();
+  await server.post(`${server.box}/commands`, { argv: ['sleep', word], detached: true });
+  await until(() => processes(word).length === 1);
+  const status = readFileSync(`/proc/${processes(word)[0]}/status`, 'utf8');
+  process.kill(Number(/^PPid:\t(\d+)/m.exec(status)[1]), 'SIGKILL');
+  await until(async () => (await server.json(server.box)).state === 'failed');
+  await until(() => processes(word).length === 0);
+  assert.equal((await server.post(`/v1/sandboxes/${other}/commands`, { argv: ['true'] })).exitCode, 0);
+  // The nursery of isolates.
+  const code = { language: 'js', code: '1 + 1' };
+  assert.equal((await server.post('/v1/run_code', code)).status, 200);
+  for (const nursery of named(pid, 'nursery')) process.kill(nursery, 'SIGKILL');
+  await until(async () => (await server.post('/v1/run_code', code)).status === 200);
+});
+
 test('a session sleeps, comes back with its files, and goes with its rows', T, async (t) => {
   const server = await start(t);
   const session = await server.post('/v1/sessions', { idleMs: 300, sandbox: { tier: 'jail' } });
