@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -340,6 +341,13 @@ int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request, str
     return send_request(jail->warden, request, ret_request, err);
 }
 
+int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(jail->warden, WARDEN_LAYER);
+    wire_put_u32(&jail->warden->out, jail->number);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
 int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
                      struct err *err)
 {
@@ -358,9 +366,12 @@ int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err)
         return err_set(err, ERR_GONE, "the jail has ended");
     uint32_t request = warden_begin(jail->warden, WARDEN_END);
     wire_put_u32(&jail->warden->out, jail->number);
-    int done = send_request(jail->warden, request, ret_request, err);
-    jail->ended = done == 0;
-    return done;
+    if (send_request(jail->warden, request, ret_request, err) < 0)
+        return -1;
+    jail->ended = true;
+    /* It dies while the warden wakes. Where this fails, or others stand still, that will do. */
+    (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
+    return 0;
 }
 
 /* --- the same, waiting --- */
@@ -461,6 +472,16 @@ int jail_listen(struct jail *jail, uint16_t port, struct err *err)
         warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : event.fd;
+}
+
+int jail_layer(struct jail *jail, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_layer(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
+        return -1;
+    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
 }
 
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err)
