@@ -345,7 +345,7 @@ static int64_t random_us(void)
 TEST(nothing_acknowledged_is_lost_by_kills_at_random)
 {
     begin("random");
-    int kills = getenv("SG_SOAK") != NULL ? SOAK_KILLS : KILLS;
+    int kills = test_sized(KILLS, SOAK_KILLS);
     for (int i = 0; i < kills; i++) {
         kill_after(start_worker(NULL), random_us());
         if (i % 10 == 9)
