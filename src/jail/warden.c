@@ -385,6 +385,21 @@ static void on_listen(uint32_t request, struct wire_in *in)
     say(&fd, 1);
 }
 
+static void on_gateway(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    int sockets[JAIL_SOCKETS];
+    uint32_t port = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    if (maker_open_gateway(&self.maker, &slot->made, port, sockets, &err) < 0)
+        return say_failed(request, &err);
+    wire_begin(&self.out, WARDEN_DONE, request);
+    say(sockets, countof(sockets));
+    netns_close_sockets(sockets);
+}
+
 static void on_kill(uint32_t request, struct wire_in *in)
 {
     struct slot *slot = find_owned(request, in);
@@ -441,7 +456,7 @@ static const struct {
 } handlers[] = {
     {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},   {WARDEN_STAT, on_stat},
     {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, on_pool}, {WARDEN_LISTEN, on_listen},
-    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},
+    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill}, {WARDEN_GATEWAY, on_gateway},
 };
 
 static void on_daemon(void)

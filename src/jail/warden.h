@@ -19,11 +19,12 @@ enum warden_message {
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
     WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
     WARDEN_KILL,     /* jail, command: ends it and all its descendants */
+    WARDEN_GATEWAY,  /* jail, proxy port: answered with the sockets of JAIL_NET_GATEWAY */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
-    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER */
+    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, GATEWAY */
     WARDEN_FAILED,      /* err */
 };
 
