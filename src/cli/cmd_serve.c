@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/secret_arg.h"
 #include "engine/config.h"
 #include "engine/config_schema.h"
 
@@ -84,6 +85,7 @@ static int serve(const struct cli_call *call, struct err *err)
         return err_set(err, ERR_INVALID,
                        "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
                        "server.data_dir");
+    secrets_guard_process(); /* tokens and keys pass through it */
     log_setup(config->server.log_level, config->server.log_format, 2);
     name_list names = {0}, origins = {0};
     add_list(&config->server.cors_origins, &origins);

@@ -137,3 +137,33 @@ int policy_from_options(const struct cli_call *call, const struct config *config
         buf_put(settings, buf_str(&wanted.hosts.settings));
     return policy_effective(allowed, &sources, ret_policy, err);
 }
+
+int policy_put_options(const struct cli_call *call, struct buf *out, struct err *err)
+{
+    AUTO_BUF struct buf allowed = {0}, denied = {0};
+    bool is_public = false;
+    for (size_t i = 0; i < call->given_count; i++) {
+        const char *name = call->given[i].option->name, *value = call->given[i].value;
+        bool is_allow = strcmp(name, "allow-host") == 0;
+        if (!is_allow && strcmp(name, "deny-host") != 0)
+            continue;
+        if (check_plain(name, value, err) < 0)
+            return -1;
+        struct buf *list = is_allow ? &allowed : &denied;
+        if (is_allow && strcmp(value, "public") == 0)
+            is_public = true;
+        else
+            buf_printf(list, "%s%s", list->len > 0 ? ", " : "", value);
+    }
+    if (is_public && allowed.len > 0)
+        return err_set(err, ERR_INVALID, "--allow-host public allows every public host already");
+    if (is_public)
+        buf_put_cstr(out, "public");
+    else if (allowed.len > 0)
+        buf_printf(out, "allow %s", buf_cstr(&allowed));
+    else if (denied.len > 0)
+        return err_set(err, ERR_INVALID, "--deny-host: nothing is allowed that could be denied");
+    if (denied.len > 0)
+        buf_printf(out, "; deny %s", buf_cstr(&denied));
+    return 0;
+}

@@ -3,6 +3,7 @@
 #include "engine/eval.h"
 
 #include "engine/config.h"
+#include "engine/keyring.h"
 #include "engine/session_internal.h"
 
 struct evaluating {
@@ -157,6 +158,10 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
     evaluating->spec.file = arena_dup(arena, spec->file);
     evaluating->spec.env = pairs_dup(&spec->env, arena);
     evaluating->spec.network = arena_dup(arena, buf_str(&policy));
+    if (spec_check_secrets(evaluating->engine, caller, &spec->secrets, buf_str(&policy), err) < 0 ||
+        keyring_keep(evaluating->engine, caller->tenant, &spec->secrets, NULL, arena,
+                     &evaluating->spec.secrets, err) < 0)
+        return -1;
     evaluating->tenant = arena_dup(arena, caller->tenant);
     put_modules(evaluating, spec, session);
     return 0;

@@ -2,7 +2,7 @@
 
 /* Code that is evaluated: a value comes back. Part of engine/engine.h. */
 
-#include "engine/caller.h"
+#include "engine/sandbox.h"
 #include "isolate/isolate.h"
 #include "runtime/hints.h"
 
@@ -19,7 +19,8 @@ struct eval_spec {
     size_t module_count;
     struct engine_pairs env;
     struct hints hints;
-    struct str network;   /* one-shot: a policy; empty for none */
+    struct str network;             /* one-shot: a policy; empty for none */
+    struct sandbox_secrets secrets; /* one-shot, too */
     int64_t timeout_ms;   /* 0: the configuration's; brought into ISOLATE_TIMEOUT_MIN_MS, _MAX_MS */
     int64_t memory_bytes; /* one-shot; 0: the configuration's */
     bool wants_text;      /* result.text too */

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "engine/provider.h"
 #include "io/loop.h"
 #include "jail/files.h"
@@ -25,6 +26,7 @@ struct provider {
     struct volumes *volumes;
     struct gateway *gateway; /* from the first sandbox with a network on */
     struct watch *gateway_watch;
+    bool has_roots; /* the gateway knows what to trust */
     struct buf dns_servers;
     struct place *places;
 };
@@ -62,8 +64,11 @@ struct place {
     struct watch *watch;
     struct asked_op *ops;
     struct exec *execs;
-    struct gateway_session *network;
-    bool is_gone, is_pumping, is_ended;
+    struct network *net;             /* what holds */
+    struct gateway_session *network; /* NULL: no socket of it leads out */
+    VEC(uint16_t) ports;             /* that lead to it besides those of every gateway */
+    struct net_change *net_change;   /* under way */
+    bool is_gone, is_pumping, is_ended, is_paused;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
 };
@@ -83,12 +88,9 @@ struct request *jail_warden_asked(struct provider *provider, uint32_t number,
 void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan);
 
 /* jail_network.c */
-bool jail_is_offline(struct str network);
-/* Before the jail is made: its plan gets a network, and the gateway's maker is started. */
-int jail_network_plan(struct place *place, struct err *err);
-/* After: the sockets inside are handed to a gateway of its own. */
-int jail_network_join(struct place *place, struct str network, struct err *err);
-void jail_network_set(struct place *place, struct str network);
+void jail_network_set(struct place *place, struct network *network, engine_done *done, void *ctx);
+/* The place goes: whoever waits for a change hears so. */
+void jail_network_end(struct place *place, const struct err *why);
 void jail_network_stop(struct provider *provider);
 
 /* jail_volumes.c: on the disk's thread, told on the loop. */

@@ -7,6 +7,7 @@
 #include "egress/gateway.h"
 #include "engine/config.h"
 #include "engine/jail_place.h"
+#include "engine/network.h"
 #include "io/pool.h"
 #include "jail/volumes.h"
 
@@ -56,6 +57,8 @@ static void place_free(struct place *place)
     (void)watch_free(place->watch);
     (void)timer_free(place->gone_timer);
     (void)gateway_close(place->network);
+    (void)network_free(place->net);
+    vec_done(&place->ports);
     (void)jail_free(place->jail);
     arena_done(&place->arena);
     free(place->id);
@@ -87,6 +90,7 @@ static void on_jail(void *ctx, UNUSED int events)
             place->gone_err = event.err;
             place->gone_timer = timer_new(place->provider_loop, tell_gone, place);
             timer_set(place->gone_timer, GONE_AFTER_MS, 0);
+            jail_network_end(place, &event.err);
             break;
         }
         struct asked_op *op = place->ops;
@@ -108,15 +112,29 @@ static void on_jail(void *ctx, UNUSED int events)
 
 struct making {
     struct place *place;
-    struct str network;
     place_done *done;
     void *ctx;
 };
 
 static void fail(struct making *making, const struct err *why)
 {
+    struct place *place = making->place;
     making->done(making->ctx, NULL, why);
-    place_free(making->place);
+    free(making);
+    if (place->is_pumping)
+        place->is_ended = true;
+    else
+        place_free(place);
+}
+
+static void on_joined(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    if (why != NULL) {
+        fail(making, why);
+        return;
+    }
+    making->done(making->ctx, making->place, NULL);
     free(making);
 }
 
@@ -132,14 +150,14 @@ static void on_made(struct request *request, const struct warden_event *event,
     }
     place->jail = event->jail;
     if (watch_new(place->provider_loop, jail_fd(place->jail), WATCH_READ, on_jail, place,
-                  &place->watch, &err) < 0 ||
-        (!jail_is_offline(making->network) &&
-         jail_network_join(place, making->network, &err) < 0)) {
+                  &place->watch, &err) < 0) {
         fail(making, &err);
         return;
     }
-    making->done(making->ctx, place, NULL);
-    free(making);
+    struct network *network = place->net;
+    place->net = NULL; /* does not hold yet */
+    jail_network_set(place, network, on_joined, making);
+    (void)network_free(network);
 }
 
 static void ask_make(struct making *making)
@@ -181,12 +199,9 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->volume = mem_dup_cstr(arena_dup(&place->arena, spec->volume).ptr);
     place->next = provider->places;
     provider->places = place;
-    *making = (struct making){place, arena_dup(&place->arena, info->network), done, ctx};
+    place->net = network_ref(spec->network);
+    *making = (struct making){place, done, ctx};
     jail_fill_plan(&info->limits, &place->plan);
-    if (!jail_is_offline(info->network) && jail_network_plan(place, &err) < 0) {
-        fail(making, &err);
-        return;
-    }
     if (spec->snapshot_count > 0) {
         (void)err_set(&err, ERR_UNSUPPORTED, "a sandbox of the tier 'jail' has no snapshots");
         fail(making, &err);
@@ -224,6 +239,7 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     struct err gone = {0}, err = {0};
     uint32_t number = 0;
     (void)err_set(&gone, ERR_GONE, "the sandbox ended");
+    jail_network_end(place, &gone);
     drop_ops(place, &gone);
     *ending = (struct ending){provider, mem_dup_cstr(place->volume), done, ctx};
     bool is_asked = !place->is_gone && provider->warden != NULL &&
@@ -262,6 +278,7 @@ static void pause_place(struct place *place, image_done *done, void *ctx)
         done(ctx, (struct str){0}, 0, &err);
         return;
     }
+    place->is_paused = true;
     jail_warden_asked(place->provider, number, on_frozen, ctx)->image_done = done;
 }
 
@@ -273,6 +290,7 @@ static void resume(struct place *place, engine_done *done, void *ctx)
         done(ctx, &err);
         return;
     }
+    place->is_paused = false;
     jail_warden_asked(place->provider, number, on_thawed, ctx)->plain_done = done;
 }
 

@@ -287,8 +287,6 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
 int maker_open_gateway(struct maker *maker, struct made *made, uint32_t port,
                        int ret_sockets[JAIL_SOCKETS], struct err *err)
 {
-    if (made->has_gateway)
-        return err_set(err, ERR_CONFLICT, "the jail has a gateway already");
     if (port == 0 || port > UINT16_MAX)
         return err_set(err, ERR_INVALID, "%u is no port", port);
     /* Whatever comes of it: routes may be there, so no other jail gets the namespace. */

@@ -60,9 +60,9 @@ void maker_undock(struct maker *maker, struct made *made);
  * anything of the host's in it is not held: whoever hears of its end may want that back. */
 void maker_hold_tree(struct maker *maker, struct made *made);
 
-/* What JAIL_NET_GATEWAY would have given, for a jail that was made without it. The sockets are the
- * caller's. CONFLICT when it has them, BUSY when a program inside has taken one of the ports: then
- * it may be tried again. */
+/* What JAIL_NET_GATEWAY would have given, for a jail that was made without it or whose gateway has
+ * died. The sockets are the caller's. BUSY while somebody has one of the ports: then it may be
+ * tried again. */
 int maker_open_gateway(struct maker *maker, struct made *made, uint32_t port,
                        int ret_sockets[JAIL_SOCKETS], struct err *err) MUST_USE;
 /* One more listening socket in a jail with JAIL_NET_GATEWAY. */

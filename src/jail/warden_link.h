@@ -85,8 +85,8 @@ int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
 int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request,
                   struct err *err) MUST_USE;
 /* Gives a jail that was made without a network what JAIL_NET_GATEWAY would have given it. DONE has
- * `sockets`, the caller's. CONFLICT when it has them, BUSY when a program in there has taken one of
- * the ports. */
+ * `sockets`, the caller's. BUSY while somebody has one of the ports: a program in there, or an
+ * earlier gateway. */
 int jail_ask_gateway(struct jail *jail, uint16_t proxy_port, uint32_t *ret_request,
                      struct err *err) MUST_USE;
 /* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a

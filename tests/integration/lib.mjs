@@ -40,9 +40,9 @@ export async function run(args, { bin = BIN, ...options } = {}) {
 
 // Starts `sandglass serve` and waits for its ready lines. `files` limits the descriptors it may open.
 export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args = [],
-  files = 0 } = {}) {
+  files = 0, env = process.env } = {}) {
   const child = spawn('/bin/sh', ['-c', `${files ? `ulimit -n ${files};` : ''} exec "$0" "$@"`, BIN, 'serve',
-    '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    '--listen', listen, '--data-dir', dir, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const server = { child, dir, stdout: '', stderr: '' };
   child.stderr.on('data', (data) => (server.stderr += data));
   server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
