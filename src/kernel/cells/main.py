@@ -6,6 +6,7 @@ process may be forked, so nothing that `prepare` leaves behind may be anybody's 
 """
 import ast
 import builtins
+import contextlib
 import io
 import os
 import signal
@@ -37,6 +38,22 @@ def reseed():
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))
+
+
+@contextlib.contextmanager
+def environment(variables):
+    """Variables of one run; what was there before comes back."""
+    given = dict(item.split("=", 1) for item in variables.split("\0") if "=" in item)
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def no_input(prompt=""):
@@ -128,7 +145,9 @@ class Kernel:
                 return
             if kind != wire.RUN:
                 continue
-            done = self.run(fields.text())
+            code, _, variables = fields.text(), fields.text(), fields.text()
+            with environment(variables):
+                done = self.run(code)
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()
