@@ -259,6 +259,8 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
     spec->runtime = request_str(request, "runtime");
     spec->context = request_str(request, "context");
     spec->wants_files = request_bool(request, "files", true);
+    spec->may_install = request_bool(request, "install", true);
+    spec->requirements = v1_list(request, request->json, "requirements", &spec->requirement_count);
     spec->file = request_str(request, "file");
     spec->modules = read_modules(request, &spec->module_count);
     spec->env = v1_pairs(request, request->json, "env");
@@ -315,6 +317,11 @@ static void run_in_session(struct request *request, void *ctx)
         "description": "Which interpreter of a jail; left out: the runtime's own"}) "," \
     JSON("files": {"type": "boolean", \
         "description": "In a jail: list the files that the run changes (true)"}) "," \
+    JSON("requirements": {"type": "array", "maxItems": 64, \
+        "items": {"type": "string", "maxLength": 200}, \
+        "description": "In a jail: packages that are installed before the code runs, once"}) "," \
+    JSON("install": {"type": "boolean", \
+        "description": "In a jail whose network has the index: install what is missing (true)"}) "," \
     JSON("short": {"type": "boolean", \
         "description": "For models: {type: text, image/png or error, content} is all"}) "," \
     JSON("file": {"type": "string", "maxLength": 256, "description": "Its name in stacks"}) "," \

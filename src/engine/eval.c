@@ -5,6 +5,7 @@
 #include "engine/config.h"
 #include "engine/keyring.h"
 #include "engine/session_internal.h"
+#include "runtime/packages.h"
 #include "runtime/runtimes.h"
 
 struct evaluating {
@@ -104,6 +105,8 @@ static int check_tier(struct evaluating *evaluating, enum engine_tier tier, stru
                        "an isolate runs js, ts and tsx; '%.*s' needs a sandbox of the tier 'jail'",
                        (int)MIN(word.len, (size_t)32), word.ptr);
     }
+    if (tier == ENGINE_TIER_ISOLATE && spec->requirement_count > 0)
+        return err_set(err, ERR_UNSUPPORTED, "requirements: an isolate has no packages");
     if (tier == ENGINE_TIER_ISOLATE && spec->context.len > 0)
         return err_set(err, ERR_UNSUPPORTED, "context: an isolate has none");
     return 0;
@@ -211,6 +214,9 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
         return err_set(err, ERR_INVALID, "code: not UTF-8");
     if (spec_check_env(&spec->env, err) < 0)
         return -1;
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        if (package_check(spec->requirements[i], err) < 0)
+            return err_wrap(err, "requirements");
     if (spec_policy(caller, spec->network, &policy, err) < 0)
         return -1;
     evaluating->spec = *spec;
@@ -220,6 +226,10 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
     evaluating->spec.runtime = arena_dup(arena, spec->runtime);
     evaluating->spec.language = arena_dup(arena, spec->language);
     evaluating->spec.context = arena_dup(arena, spec->context);
+    struct str *requirements = arena_array(arena, struct str, spec->requirement_count + 1);
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        requirements[i] = arena_dup(arena, spec->requirements[i]);
+    evaluating->spec.requirements = requirements;
     evaluating->spec.env = pairs_dup(&spec->env, arena);
     evaluating->spec.network = arena_dup(arena, buf_str(&policy));
     if (spec_check_secrets(evaluating->engine, caller, &spec->secrets, buf_str(&policy), err) < 0 ||

@@ -19,7 +19,12 @@ struct eval_spec {
     struct str language; /* "python", "ts", ...; empty: the sandbox's own */
     struct str context;  /* of a jail; empty: the runtime's own */
     bool wants_files;    /* of a jail: what the run does to files below /workspace */
-    struct str file;     /* for stacks; empty: script.js */
+    /* Of a jail: packages that are there before the code runs, and whether one that has a missing
+     * module is installed. */
+    const struct str *requirements;
+    size_t requirement_count;
+    bool may_install;
+    struct str file; /* for stacks; empty: script.js */
     const struct isolate_module *modules;
     size_t module_count;
     struct engine_pairs env;

@@ -98,6 +98,7 @@ void jail_contexts_end(struct place *place, const struct err *why)
         context_free(context);
     }
     place->listing = listing_free(place->listing);
+    map_done(&place->installed);
 }
 
 static struct engine_pairs dup_env(const struct engine_pairs *env, struct arena *arena)

@@ -3,6 +3,7 @@
 #include "engine/jail_kernel.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -189,7 +190,7 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
 
 /* --- Its start --- */
 
-static const char **put_env(const struct context *context, struct arena *arena)
+const char **context_env(const struct context *context, struct arena *arena)
 {
     static const char *const fixed[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
@@ -226,7 +227,7 @@ static int ask_start(struct context *context, struct err *err)
     if (kernel_open(&context->kernel, inner, err) < 0)
         return -1;
     struct jail_command command = {.argv = context->runtime->argv,
-                                   .env = put_env(context, &arena),
+                                   .env = context_env(context, &arena),
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
     int asked = jail_ask_start(place->jail, &command, inner, &id, err);
     for (int i = 0; i < 3; i++)

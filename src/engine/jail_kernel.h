@@ -15,6 +15,7 @@ enum context_wait {
     WAIT_DEADLINE, /* of the run; then it is interrupted */
     WAIT_GRACE,    /* the interrupt is to be heeded; then the process is killed */
     WAIT_DEATH,    /* of the process; then it is given up */
+    WAIT_INSTALL,  /* of packages; then that is given up */
 };
 
 /* An interpreter, or the place for one. `kernel` is there while its process is. */
@@ -56,6 +57,18 @@ void context_kill(struct context *context);
 void context_drop_kernel(struct context *context);
 /* Frees it, now or when context_pump is done with it. */
 void context_free(struct context *context);
+
+/* What its programs find in their environment; NULL behind the last. */
+const char **context_env(const struct context *context, struct arena *arena);
+
+/* jail_install.c */
+struct install;
+typedef void install_done(void *ctx, const struct err *why);
+/* `done` comes once, not from within this call, unless it fails: FORBIDDEN without a network. */
+int install_start(struct context *context, const struct str *packages, size_t count,
+                  install_done *done, void *ctx, struct install **ret_install,
+                  struct err *err) MUST_USE;
+void install_stop(struct install *install); /* `done` does not come any more */
 
 /* jail_run.c: told by jail_kernel.c. */
 void runs_on_event(struct context *context, const struct kernel_event *event);

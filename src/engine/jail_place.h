@@ -72,6 +72,7 @@ struct place {
     struct str runtime;      /* when a run names none */
     int64_t exec_ms;
     int64_t oom_kills;       /* that are known of */
+    struct map installed;    /* requirements that were met */
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
     struct network *net;             /* what holds */

@@ -1,23 +1,27 @@
 /* Runs: code handed to the kernel of a context, one after the other, each to its answer.
  *
  *     QUEUED     another run of the context is under way
+ *     INSTALLING packages are installed, before the code or for its next try
  *     LISTING    the files are listed as they are before; a kernel is started when there is none
  *     RUNNING    the kernel has the code
  *     JUDGING    the kernel has died, and the warden is asked whether memory was short
  *     COMPARING  the files are listed as they are after */
 
 #include <signal.h>
+#include <stdarg.h>
 
 #include "base/clock.h"
 #include "engine/jail_kernel.h"
+#include "runtime/packages.h"
 
 enum {
     RUNS_MAX = 16, /* that wait for one context */
     GRACE_MS = 2000,
     DEATH_MS = 5000,
+    INSTALL_MS = 300000,
 };
 
-enum run_phase { QUEUED, LISTING, RUNNING, JUDGING, COMPARING };
+enum run_phase { QUEUED, INSTALLING, LISTING, RUNNING, JUDGING, COMPARING };
 
 struct judging {
     struct run *run; /* NULL: it has been answered meanwhile */
@@ -34,6 +38,8 @@ struct run {
     struct listing_op *listing;
     struct listing *before;
     struct judging *judging;
+    struct install *install;
+    bool is_retry; /* the code runs once more, with the package it missed */
     int64_t began_ns, timeout_ms;
     bool is_late, is_interrupted;
     bool is_stopped, is_dropping; /* its output waits, or is for nobody */
@@ -49,6 +55,8 @@ static void run_free(struct run *run)
         listing_forget(run->listing);
     if (run->judging != NULL)
         run->judging->run = NULL;
+    if (run->install != NULL)
+        install_stop(run->install);
     (void)listing_free(run->before);
     run_output_done(&run->output);
     free(run);
@@ -121,7 +129,8 @@ static void hand_over(struct run *run)
     if (run->is_interrupted) {
         run_output_end(&run->output, RUN_INTERRUPTED, "Interrupted", "interrupted before it began");
         finish(run, NULL);
-    } else if (kernel_run(context->kernel, spec->code, language, buf_str(&env), &err) < 0) {
+    } else if ((context->kernel == NULL && context_start(context, &err) < 0) ||
+               kernel_run(context->kernel, spec->code, language, buf_str(&env), &err) < 0) {
         finish(run, &err);
     } else {
         context_pump(context);
@@ -141,6 +150,131 @@ static void on_timer(void *ctx)
     runs_on_time(ctx);
 }
 
+static void tell_output(struct run *run, const struct kernel_event *event)
+{
+    enum isolate_stream stream = event->type == KERNEL_STDOUT ? ISOLATE_STDOUT : ISOLATE_STDERR;
+    if (run->calls.on_output != NULL && !run->is_dropping)
+        run->calls.on_output(run->ctx, stream, event->text);
+}
+
+static void set_deadline(struct run *run)
+{
+    run->context->wait = WAIT_DEADLINE;
+    timer_set(run->context->timer, run->timeout_ms, 0);
+}
+
+static void look_before(struct run *run)
+{
+    struct context *context = run->context;
+    set_deadline(run);
+    run->phase = LISTING;
+    if (run->spec->wants_files && (run->before = listing_take(context->place)) == NULL)
+        run->listing = listing_start(context->place, on_before, run);
+    else
+        hand_over(run);
+}
+
+/* --- Packages --- */
+
+static void notice(struct run *run, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void notice(struct run *run, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    struct kernel_event event = {.type = KERNEL_STDERR, .text = str_of(text)};
+    run_output_take(&run->output, &event);
+    tell_output(run, &event);
+}
+
+static bool are_met(const struct run *run)
+{
+    const struct eval_spec *spec = run->spec;
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        if (!map_has(&run->context->place->installed, spec->requirements[i]))
+            return false;
+    return true;
+}
+
+static void on_requirements(void *ctx, const struct err *why)
+{
+    struct run *run = ctx;
+    const struct eval_spec *spec = run->spec;
+    run->install = NULL;
+    if (why != NULL) {
+        run_output_end(&run->output, RUN_FAILED, "InstallError", why->msg);
+        finish(run, NULL);
+        return;
+    }
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        (void)map_put(&run->context->place->installed, spec->requirements[i], run->context->place);
+    look_before(run);
+}
+
+static void begin_install(struct run *run)
+{
+    run->phase = INSTALLING;
+    run->context->wait = WAIT_INSTALL;
+    timer_set(run->context->timer, INSTALL_MS, 0);
+}
+
+static void install_requirements(struct run *run)
+{
+    struct err err = {0};
+    const struct eval_spec *spec = run->spec;
+    begin_install(run);
+    if (install_start(run->context, spec->requirements, spec->requirement_count, on_requirements,
+                      run, &run->install, &err) < 0)
+        on_requirements(run, &err);
+}
+
+/* The error is the code's own; why the package could not be had is added to it. */
+static void explain_missing(struct run *run, struct str package, const struct err *why)
+{
+    AUTO_BUF struct buf text = {0};
+    buf_printf(&text, "%s; the package '%.*s' may have it: %s",
+               buf_cstr(&run->output.error_message), STR_ARG(package), why->msg);
+    buf_clear(&run->output.error_message);
+    buf_put(&run->output.error_message, str_slice(buf_str(&text), 0, RUN_ERROR_MAX));
+}
+
+static void on_package(void *ctx, const struct err *why)
+{
+    struct run *run = ctx;
+    struct str package = {0};
+    run->install = NULL;
+    (void)package_of_module(run->context->runtime, buf_str(&run->output.module), &package);
+    if (why != NULL) {
+        explain_missing(run, package, why);
+        compare(run);
+        return;
+    }
+    notice(run, "[sandglass] installed '%.*s' for the module '%.100s'; running the code again\n",
+           STR_ARG(package), buf_cstr(&run->output.module));
+    run_output_retry(&run->output);
+    set_deadline(run);
+    hand_over(run);
+}
+
+/* True when the code shall be run once more with a package that it misses. */
+static bool install_missing(struct run *run)
+{
+    struct err err = {0};
+    struct str package = {0};
+    if (run->output.status != RUN_FAILED || run->output.module.len == 0 || run->is_retry ||
+        run->is_late || run->is_interrupted || !run->spec->may_install ||
+        !package_of_module(run->context->runtime, buf_str(&run->output.module), &package))
+        return false;
+    run->is_retry = true;
+    begin_install(run);
+    if (install_start(run->context, &package, 1, on_package, run, &run->install, &err) == 0)
+        return true;
+    explain_missing(run, package, &err);
+    return false;
+}
+
 static void begin(struct context *context)
 {
     struct run *run = context->runs;
@@ -154,20 +288,10 @@ static void begin(struct context *context)
         finish(run, &err);
         return;
     }
-    context->wait = WAIT_DEADLINE;
-    timer_set(context->timer, run->timeout_ms, 0);
-    run->phase = LISTING;
-    if (run->spec->wants_files && (run->before = listing_take(context->place)) == NULL)
-        run->listing = listing_start(context->place, on_before, run);
+    if (are_met(run))
+        look_before(run);
     else
-        hand_over(run);
-}
-
-static void tell_output(struct run *run, const struct kernel_event *event)
-{
-    enum isolate_stream stream = event->type == KERNEL_STDOUT ? ISOLATE_STDOUT : ISOLATE_STDERR;
-    if (run->calls.on_output != NULL && !run->is_dropping)
-        run->calls.on_output(run->ctx, stream, event->text);
+        install_requirements(run);
 }
 
 static void on_code_done(struct run *run)
@@ -200,7 +324,8 @@ void runs_on_event(struct context *context, const struct kernel_event *event)
     if (event->type != KERNEL_DONE)
         return;
     context->run_count = event->count;
-    on_code_done(run);
+    if (!install_missing(run))
+        on_code_done(run);
 }
 
 bool runs_want_output(const struct context *context)
@@ -275,7 +400,7 @@ void runs_on_death(struct context *context, const struct err *why)
 {
     struct run *run = context->runs;
     context_drop_kernel(context);
-    if (run == NULL || run->phase == JUDGING || run->phase == COMPARING)
+    if (run == NULL || run->phase == JUDGING || run->phase == COMPARING || run->phase == INSTALLING)
         return;
     timer_clear(context->timer);
     if (run->listing != NULL)
@@ -291,6 +416,15 @@ void runs_on_death(struct context *context, const struct err *why)
 
 /* --- Time, interrupts, restarts --- */
 
+static void end_install(struct run *run, enum run_status status, const char *name,
+                        const char *message)
+{
+    install_stop(run->install);
+    run->install = NULL;
+    run_output_end(&run->output, status, name, message);
+    compare(run);
+}
+
 void runs_on_time(struct context *context)
 {
     struct run *run = context->runs;
@@ -305,6 +439,8 @@ void runs_on_time(struct context *context)
         timer_set(context->timer, GRACE_MS, 0);
         context_signal(context, SIGINT);
         context_pump(context);
+    } else if (context->wait == WAIT_INSTALL) {
+        end_install(run, RUN_TIMEOUT, "Timeout", "the installation of packages took too long");
     } else if (context->wait == WAIT_GRACE) {
         context->wait = WAIT_DEATH;
         timer_set(context->timer, DEATH_MS, 0);
@@ -317,6 +453,11 @@ void runs_on_time(struct context *context)
 void runs_interrupt(struct context *context)
 {
     struct run *run = context->runs;
+    if (run != NULL && run->phase == INSTALLING) {
+        end_install(run, RUN_INTERRUPTED, "Interrupted",
+                    "interrupted while packages were installed");
+        return;
+    }
     if (run == NULL || (run->phase != RUNNING && run->phase != LISTING))
         return;
     run->is_interrupted = true;
@@ -328,8 +469,11 @@ void runs_restart(struct context *context, const char *message)
 {
     struct run *run = context->runs;
     context_drop_kernel(context);
-    if (run == NULL || (run->phase != RUNNING && run->phase != LISTING))
+    if (run == NULL || (run->phase != RUNNING && run->phase != LISTING && run->phase != INSTALLING))
         return;
+    if (run->install != NULL)
+        install_stop(run->install);
+    run->install = NULL;
     if (run->listing != NULL)
         listing_forget(run->listing);
     run->listing = NULL;

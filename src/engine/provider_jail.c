@@ -40,8 +40,8 @@ void place_watch(struct place *place)
 
 static void drop_ops(struct place *place, const struct err *why)
 {
-    jail_execs_end(place, why);
     jail_contexts_end(place, why);
+    jail_execs_end(place, why);
     while (place->ops != NULL) {
         struct asked_op *op = place->ops;
         place->ops = op->next;

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "runtime/output.h"
+#include "runtime/packages.h"
 #include "runtime/runtimes.h"
 
 static char filler[2 << 20];
@@ -118,6 +119,30 @@ TEST(the_short_form_takes_an_error_before_a_picture_before_text)
     buf_clear(&text);
     run_output_put_short(&output, &(struct json_out){.buf = &text});
     CHECK_CSTR(buf_cstr(&text), "{\"type\":\"error\",\"content\":\"Bad: luck\"}");
+}
+
+TEST(packages_are_names_that_no_installer_takes_for_options)
+{
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    const char *argv[PACKAGE_ARGS_MAX];
+    static const struct runtime python = {.name = "python3", .language = "python"};
+    static const struct runtime bash = {.name = "bash", .language = "bash"};
+    struct str package = {0};
+    CHECK(package_of_module(&python, STR("cv2.gapi"), &package));
+    CHECK_STR(package, "opencv-python-headless");
+    CHECK(package_of_module(&python, STR("flask"), &package));
+    CHECK_STR(package, "flask");
+    CHECK(!package_of_module(&python, STR("--index-url=x"), &package));
+    CHECK(!package_of_module(&python, STR(""), &package));
+    CHECK(!package_of_module(&bash, STR("flask"), &package));
+    CHECK_OK(package_check(STR("requests[socks]>=2,<3"), &err));
+    CHECK_ERR(package_check(STR("-r/etc/passwd"), &err), ERR_INVALID);
+    CHECK_ERR(package_check(STR("x @ http://host/x"), &err), ERR_INVALID);
+    CHECK_ERR(package_check(STR(""), &err), ERR_INVALID);
+    CHECK_OK(package_command(&python, &package, 1, &arena, argv, &err));
+    CHECK_CSTR(argv[0], "/usr/bin/python3");
+    CHECK_ERR(package_command(&bash, &package, 1, &arena, argv, &err), ERR_UNSUPPORTED);
 }
 
 TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
