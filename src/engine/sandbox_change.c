@@ -192,6 +192,16 @@ static void begin(struct changing *changing)
         give_up(changing, &err);
         return;
     }
+    /* What the sandbox trusts is written by a process of its own, which stands still now. */
+    if (sandbox->info.state == SANDBOX_PAUSED && sandbox->info.tier == ENGINE_TIER_JAIL &&
+        changing->network->authority != NULL &&
+        changing->network->authority != sandbox->net->authority) {
+        (void)err_set(&err, ERR_CONFLICT,
+                      "the sandbox is paused: resume it before other hosts are opened for its "
+                      "secrets or its rules on methods and paths");
+        give_up(changing, &err);
+        return;
+    }
     sandbox_begin_work(sandbox);
     table->network(sandbox->place, changing->network, on_network, changing);
 }

@@ -334,12 +334,13 @@ void sandbox_begin_resume(struct sandbox *sandbox)
 {
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     sandbox_go(sandbox, SANDBOX_RESUMING, "", NULL);
-    if (sandbox->place != NULL && table->keeps_images)
+    /* An isolate comes back from its image; a jail's processes were only stopped. */
+    if (sandbox->place != NULL && sandbox->info.tier == ENGINE_TIER_ISOLATE)
         sandbox_renew_network(sandbox);
     if (sandbox->place != NULL)
         table->resume(sandbox->place, on_resumed, sandbox);
     else
-        sandbox_make_place(sandbox, buf_str(&sandbox->image), on_remade, sandbox);
+        sandbox_make_place(sandbox, sandbox_last_image(sandbox), on_remade, sandbox);
 }
 
 /* --- Stopping --- */
