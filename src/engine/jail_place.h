@@ -10,6 +10,7 @@
 #include "io/loop.h"
 #include "jail/files.h"
 #include "jail/jail.h"
+#include "runtime/runtimes.h"
 
 struct context;
 struct gateway;
@@ -34,7 +35,7 @@ struct provider {
     bool has_roots; /* the gateway knows what to trust */
     struct buf dns_servers;
     struct place *places;
-    char kernels[JAIL_PATH_MAX]; /* directory of their programs; every jail sees it */
+    struct runtime_places runtimes; /* directories of their programs; every jail sees them */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
