@@ -88,6 +88,7 @@ int keyring_check(const struct engine *engine, const struct engine_caller *calle
     for (size_t i = 0; i < secrets->len; i++) {
         const struct sandbox_secret *secret = &secrets->items[i];
         struct secret_rule rule;
+        struct err why = {0};
         bool is_configured = secret->config.len > 0;
         if ((is_configured ? check_configured(engine, caller, secret, i, &rule, err)
                            : rule_of(secret, i, &rule, err)) < 0)
@@ -98,8 +99,9 @@ int keyring_check(const struct engine *engine, const struct engine_caller *calle
             if ((secret->name.len > 0 && str_eq(secret->name, secrets->items[k].name)) ||
                 (is_configured && str_eq(secret->config, secrets->items[k].config)))
                 return wrong(err, i, "", "is there twice");
-        if (policy != NULL && opened_check_rule(&rule, policy, "let 'network' allow", err) < 0)
-            return err_wrap(err, "secrets[%zu]", i);
+        if (policy != NULL && opened_check_rule(&rule, policy, "", &why) < 0)
+            return wrong(err, i, ".hosts",
+                         "a host that may not be reached; let 'network' allow it, with its port");
     }
     return 0;
 }
