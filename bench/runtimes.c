@@ -194,5 +194,6 @@ int main(int argc, char **argv)
     memory(bench);
     runtimes_plain_memory(bench, MANY / 5);
     warden = warden_free(warden);
+    runtimes_node(bench);
     return bench_end(bench, argc, argv);
 }
