@@ -82,6 +82,7 @@ struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
     int64_t pool, pool_idle_ms;
+    struct str python_imports;
 };
 
 struct config_isolate {

@@ -134,6 +134,10 @@ const struct config_key config_keys[] = {
      .help = "Jails with these limits that wait ready made, at most; about 0.4 MB each"},
     {"jail", "pool_idle_ms", NUMBER(0, 24 * 3600 * 1000, "60000"), AT(config_jail, pool_idle_ms),
      .help = "Time without a request after which only one waits; 0: all wait for ever"},
+    {"jail", "python_imports", TEXT(CONFIG_ANY), AT(config_jail, python_imports),
+     .fallback = "json,numpy,pandas,matplotlib",
+     .help = "Modules that Python kernels have imported when they start, those that are there; \"\" "
+             "starts each kernel by its program"},
 
     {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
      .help = "What a JavaScript isolate gets that asks for nothing else"},

@@ -8,11 +8,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "egress/settings.h"
+#include "jail/jail_fork.h"
 
 enum {
     TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
     NETWORK_LINES_MAX = 32,
 };
+
+static int start(struct context *context, bool is_forked, struct err *err);
 
 /* --- Its line and its output --- */
 
@@ -167,6 +170,17 @@ static void on_exited(struct context *context, int signo)
         runs_on_death(context, NULL);
 }
 
+/* There is no template now, or it does not fit this jail: nothing was done yet. */
+static void start_by_program(struct context *context)
+{
+    struct err err = {0};
+    context_drop_kernel(context);
+    if (start(context, false, &err) < 0)
+        runs_on_death(context, &err);
+    else
+        runs_hand_again(context);
+}
+
 static void on_event(struct asked_op *op, const struct jail_event *event, const struct err *why)
 {
     struct context *context = (struct context *)op;
@@ -180,7 +194,10 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
     } else if (event->type == JAIL_EVENT_REFUSED || event->type == JAIL_EVENT_FAILED) {
         context->is_asked = false;
         place_remove(context->place, op);
-        runs_on_death(context, &event->err);
+        if (context->is_forked)
+            start_by_program(context);
+        else
+            runs_on_death(context, &event->err);
     } else if (event->type == JAIL_EVENT_EXITED) {
         bool was_pumping = context->is_pumping;
         context->is_pumping = true; /* it stays while its last words are told */
@@ -246,7 +263,8 @@ static int ask_start(struct context *context, struct err *err)
     struct jail_command command = {.argv = context->runtime->argv,
                                    .env = context_env(context, &arena),
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
-    int asked = jail_ask_start(place->jail, &command, inner, &id, err);
+    int asked = context->is_forked ? jail_ask_fork(place->jail, &command, inner, &id, err)
+                                   : jail_ask_start(place->jail, &command, inner, &id, err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     if (asked < 0)
@@ -257,9 +275,24 @@ static int ask_start(struct context *context, struct err *err)
     return 0;
 }
 
+static bool can_fork(const struct context *context)
+{
+    struct provider *provider = context->place->provider;
+    if (strcmp(context->runtime->name, "python3") != 0)
+        return false;
+    jail_template_want(provider);
+    return provider->template == TEMPLATE_READY;
+}
+
 int context_start(struct context *context, struct err *err)
 {
+    return start(context, can_fork(context), err);
+}
+
+static int start(struct context *context, bool is_forked, struct err *err)
+{
     int fds[3];
+    context->is_forked = is_forked;
     context->op.on_event = on_event;
     context->again.run = pump_again;
     context->signal = 0;

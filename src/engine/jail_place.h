@@ -17,6 +17,8 @@ struct pool;
 struct request;
 struct volumes;
 
+enum template_state { TEMPLATE_NONE, TEMPLATE_ASKED, TEMPLATE_READY, TEMPLATE_FAILED };
+
 struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
@@ -29,7 +31,8 @@ struct provider {
     struct watch *gateway_watch;
     struct buf dns_servers;
     struct place *places;
-    char kernels[JAIL_PATH_MAX]; /* directory of their programs; every jail sees it */
+    enum template_state template; /* of Python kernels; the warden's */
+    char kernels[JAIL_PATH_MAX];  /* directory of their programs; every jail sees it */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */

@@ -130,6 +130,7 @@ void jail_warden_used(struct provider *provider)
 int jail_warden_start(struct provider *provider, struct err *err)
 {
     size_t most = (size_t)provider->host->config->jail.pool;
+    provider->template = TEMPLATE_NONE;
     if (warden_start(&provider->warden, err) < 0)
         return -1;
     if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,

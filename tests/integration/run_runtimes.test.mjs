@@ -2,8 +2,10 @@
 // behaviour; what a runtime does otherwise stands in its column. docs/RUNTIMES.md names the
 // differences.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve } from './lib.mjs';
+import { run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -56,8 +58,11 @@ const CODE = {
   },
 };
 
-async function setup(t, runtime, more = {}) {
-  const server = await serve(t);
+// Python kernels are started by their program, or forked from a template.
+async function setup(t, runtime, more = {}, isForked = false) {
+  const config = join(tempDir(t), 'config.toml');
+  writeFileSync(config, `[jail]\npython_imports = "${isForked ? 'json' : ''}"\n`);
+  const server = await serve(t, { args: ['--config', config] });
   server.post = async (path, body, headers = {}) => {
     const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body ?? {}),
       headers: { 'content-type': 'application/json', ...headers } });
@@ -69,6 +74,12 @@ async function setup(t, runtime, more = {}) {
   if (box.http !== 201) {
     t.skip(`no sandbox with ${runtime} here: ${box.raw}`);
     return null;
+  }
+  if (isForked) {
+    const first = await server.post('/v1/run_code', { code: '1', runtime });
+    assert.equal(first.result, 1, first.raw);
+    await until(() => server.stderr.includes('event=jail.template'));
+    assert.doesNotMatch(server.stderr, /event=jail.template.*error/);
   }
   server.box = `/v1/sandboxes/${box.id}`;
   server.run = (code, options = {}) => server.post(`${server.box}/run_code`, { code, ...options });
@@ -95,9 +106,10 @@ async function follow(server, body, on) {
   return all;
 }
 
-for (const [runtime, code] of Object.entries(CODE)) {
-  const it = (name, body, options) => test(`${runtime}: ${name}`, T, async (t) => {
-    const server = await setup(t, runtime, options);
+for (const [runtime, isForked] of [['python3', false], ['python3', true], ['bash', false]]) {
+  const code = CODE[runtime];
+  const it = (name, body, options) => test(`${runtime}${isForked ? ' forked' : ''}: ${name}`, T, async (t) => {
+    const server = await setup(t, runtime, options, isForked);
     if (server) await body(server, t);
   });
 
@@ -269,6 +281,16 @@ for (const [runtime, code] of Object.entries(CODE)) {
     assert.deepEqual([picture.type, Buffer.from(picture.content, 'base64').toString('latin1', 1, 4)], ['image/png', 'PNG']);
   });
 }
+
+test('a jail that a template does not fit has its kernel by its program', T, async (t) => {
+  const server = await setup(t, 'python3', {}, true);
+  if (!server) return;
+  const put = await server.get(`${server.box}/files?path=/workspace/.sandglass/python/json/__init__.py`,
+    { method: 'PUT', body: 'own = True\n' });
+  assert.ok(put.ok, await put.text());
+  const run = await server.run('print("runs")\n6 * 7');
+  assert.deepEqual([run.result, run.stdout], [42, 'runs\n'], run.raw);
+});
 
 test('a session keeps its files, and its interpreter while it is awake', T, async (t) => {
   const server = await setup(t, 'python3');
