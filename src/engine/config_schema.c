@@ -136,8 +136,8 @@ const struct config_key config_keys[] = {
      .help = "Time without a request after which only one waits; 0: all wait for ever"},
     {"jail", "python_imports", TEXT(CONFIG_ANY), AT(config_jail, python_imports),
      .fallback = "json,numpy,pandas,matplotlib",
-     .help = "Modules that Python kernels have imported when they start, those that are there; \"\" "
-             "starts each kernel by its program"},
+     .help = "Modules that Python kernels have imported when they start, of those that are there; "
+             "none: each kernel is started by its program"},
 
     {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
      .help = "What a JavaScript isolate gets that asks for nothing else"},

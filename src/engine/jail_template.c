@@ -24,7 +24,8 @@ void jail_template_want(struct provider *provider)
     struct err err = {0};
     uint32_t number = 0;
     buf_put(&names, provider->host->config->jail.python_imports);
-    if (provider->template != TEMPLATE_NONE || names.len == 0 || provider->warden == NULL)
+    if (provider->template != TEMPLATE_NONE || str_eq(buf_str(&names), STR("none")) ||
+        provider->warden == NULL)
         return;
     provider->template = TEMPLATE_ASKED;
     AUTO_CLOSE int fd = runtime_program("kernel-python", &err);

@@ -61,7 +61,7 @@ const CODE = {
 // Python kernels are started by their program, or forked from a template.
 async function setup(t, runtime, more = {}, isForked = false) {
   const config = join(tempDir(t), 'config.toml');
-  writeFileSync(config, `[jail]\npython_imports = "${isForked ? 'json' : ''}"\n`);
+  writeFileSync(config, `[jail]\npython_imports = "${isForked ? 'json' : 'none'}"\n`);
   const server = await serve(t, { args: ['--config', config] });
   server.post = async (path, body, headers = {}) => {
     const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body ?? {}),
