@@ -20,6 +20,8 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_sandbox_exec,
     &cmd_sandbox_pause,
     &cmd_sandbox_resume,
+    &cmd_sandbox_checkpoint,
+    &cmd_sandbox_rollback,
     &cmd_sandbox_fork,
     &cmd_sandbox_stop,
     &cmd_sandbox_rm,
