@@ -9,6 +9,7 @@
 #include "io/loop.h"
 #include "jail/files.h"
 #include "jail/jail.h"
+#include "runtime/runtimes.h"
 
 struct context;
 struct gateway;
@@ -34,8 +35,8 @@ struct provider {
     struct watch *gateway_watch;
     struct buf dns_servers;
     struct place *places;
-    enum template_state template; /* of Python kernels; the warden's */
-    char kernels[JAIL_PATH_MAX];  /* directory of their programs; every jail sees it */
+    enum template_state template;   /* of Python kernels; the warden's */
+    struct runtime_places runtimes; /* directories of their programs; every jail sees them */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
