@@ -2,7 +2,8 @@
 // behaviour; what a runtime does otherwise stands in its column. docs/RUNTIMES.md names the
 // differences.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run, serve, tempDir, until } from './lib.mjs';
@@ -34,6 +35,29 @@ const CODE = {
     bomb: 'import os\ntry:\n  while True:\n    if os.fork() == 0: __import__("time").sleep(60)\nexcept OSError as e: print("refused", e.errno)',
     input: ['input()', 'EOFError'],
   },
+  node24: {
+    value: ['({ a: [1, null] })', { a: [1, null] }],
+    hello: 'console.log("héllo")',
+    error: ['throw new RangeError("far")', 'RangeError', 'far'],
+    both: 'console.log("one"); console.error("two"); console.log("three")',
+    keep: ['let kept = 41', 'kept + 1', 42],
+    loop: 'console.log("on"); while (true);',
+    deaf: 'console.log("on"); require("node:child_process").spawnSync("sh", ["-c", "trap \'\' INT; while true; do sleep 0.1; done"])',
+    hog: 'const hog = []; while (true) hog.push(Buffer.alloc(1 << 20, 1))',
+    write: ['require("node:fs").writeFileSync("made.txt", "12345")', 'require("node:fs").appendFileSync("made.txt", "67")',
+      'require("node:fs").unlinkSync("made.txt")'],
+    bytes: 'process.stdout.write(Buffer.from([0x61, 0xff, 0xfe, 0x62])); 0',
+    huge: 'for (let i = 0; i < 3000; i++) process.stdout.write("x".repeat(1023) + "\\n"); 0',
+    leave: ['process.exit(3)', 'SystemExit'],
+    die: 'process.reallyExit(1)',
+    child: 'require("node:child_process").execSync("echo child; echo said >&2", { stdio: "inherit" }); 0',
+    env: ['process.env.GIVEN', 'given'],
+    cwd: ['process.cwd()', '/tmp'],
+    picture: 'Buffer.from("89504e470d0a1a0a00", "hex")',
+    threads: 'setTimeout(() => console.log("late"), 50); console.log("now")',
+    bomb: 'for (let i = 0; i < 200; i++) require("node:child_process").spawn("sleep", ["60"]).on("error", () => {}); 0',
+    input: ['prompt("name?")', 'NoInput'],
+  },
   bash: {
     value: null,
     hello: 'echo héllo',
@@ -62,7 +86,10 @@ const CODE = {
 async function setup(t, runtime, more = {}, isForked = false) {
   const config = join(tempDir(t), 'config.toml');
   writeFileSync(config, `[jail]\npython_imports = "${isForked ? 'json' : 'none'}"\n`);
-  const server = await serve(t, { args: ['--config', config] });
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-')); // the server's: it goes with it
+  const added = join(process.env.SG_RUNTIMES ?? '/nowhere', 'runtimes'); // what the set-up has added
+  if (existsSync(added)) symlinkSync(added, join(dir, 'runtimes'));
+  const server = await serve(t, { dir, args: ['--config', config] });
   server.post = async (path, body, headers = {}) => {
     const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body ?? {}),
       headers: { 'content-type': 'application/json', ...headers } });
@@ -106,7 +133,7 @@ async function follow(server, body, on) {
   return all;
 }
 
-for (const [runtime, isForked] of [['python3', false], ['python3', true], ['bash', false]]) {
+for (const [runtime, isForked] of [['python3', false], ['python3', true], ['bash', false], ['node24', false]]) {
   const code = CODE[runtime];
   const it = (name, body, options) => test(`${runtime}${isForked ? ' forked' : ''}: ${name}`, T, async (t) => {
     const server = await setup(t, runtime, options, isForked);
