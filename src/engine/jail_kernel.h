@@ -30,10 +30,12 @@ struct context {
     int64_t created_ms;
     struct kernel *kernel;
     struct watch *watches[3];
+    int inner[3]; /* its ends, until it is started */
+    bool has_inner;
+    bool is_fork;    /* of a template; where that cannot be, its program is started instead */
     bool is_asked;   /* `op` waits for events */
     bool is_started; /* the process runs, and signals reach it */
     bool is_line_gone, is_killed;
-    bool is_forked; /* from the template, or shall be; else by its program */
     int signal;     /* that ended it */
     struct timer *timer;
     enum context_wait wait;
@@ -62,9 +64,6 @@ void context_free(struct context *context);
 /* What its programs find in their environment; NULL behind the last. */
 const char **context_env(const struct context *context, struct arena *arena);
 
-/* jail_template.c */
-void jail_template_want(struct provider *provider);
-
 /* jail_install.c */
 struct install;
 typedef void install_done(void *ctx, const struct err *why);
@@ -84,8 +83,6 @@ void runs_on_time(struct context *context);
 void runs_fail(struct context *context, const struct err *why);
 /* Ends what runs as `status` with that message, variables gone. */
 void runs_restart(struct context *context, const char *message);
-/* The kernel was started in another way: it gets the code once more. */
-void runs_hand_again(struct context *context);
 void runs_interrupt(struct context *context);
 size_t runs_count(const struct context *context);
 

@@ -450,13 +450,6 @@ void runs_on_time(struct context *context)
     }
 }
 
-void runs_hand_again(struct context *context)
-{
-    struct run *run = context->runs;
-    if (run != NULL && run->phase == RUNNING)
-        hand_over(run);
-}
-
 void runs_interrupt(struct context *context)
 {
     struct run *run = context->runs;

@@ -85,7 +85,7 @@ const CODE = {
 // Python kernels are started by their program, or forked from a template.
 async function setup(t, runtime, more = {}, isForked = false) {
   const config = join(tempDir(t), 'config.toml');
-  writeFileSync(config, `[jail]\npython_imports = "${isForked ? 'json' : 'none'}"\n`);
+  writeFileSync(config, `[jail]\ntemplate = ${isForked}\ntemplate_imports = ["json"]\n`);
   const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-')); // the server's: it goes with it
   const added = join(process.env.SG_RUNTIMES ?? '/nowhere', 'runtimes'); // what the set-up has added
   if (existsSync(added)) symlinkSync(added, join(dir, 'runtimes'));
