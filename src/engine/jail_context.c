@@ -99,6 +99,7 @@ void jail_contexts_end(struct place *place, const struct err *why)
     }
     place->listing = listing_free(place->listing);
     map_done(&place->installed);
+    place->oom_kills = 0; /* a jail that takes its place counts anew */
 }
 
 static struct engine_pairs dup_env(const struct engine_pairs *env, struct arena *arena)

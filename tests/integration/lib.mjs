@@ -39,7 +39,8 @@ export async function run(args, { bin = BIN, ...options } = {}) {
 }
 
 // Starts `sandglass serve` and waits for its ready lines. `files` limits the descriptors it may open.
-export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args = [],
+// A directory of its own goes when it has ended, and not before: its last act is to write there.
+export async function serve(t, { dir = mkdtempSync(join(tmpdir(), 'sandglass-it-')), listen = '127.0.0.1:0', args = [],
   files = 0, env = process.env } = {}) {
   const child = spawn('/bin/sh', ['-c', `${files ? `ulimit -n ${files};` : ''} exec "$0" "$@"`, BIN, 'serve',
     '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });

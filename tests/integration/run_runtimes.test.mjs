@@ -2,8 +2,11 @@
 // behaviour; what a runtime does otherwise stands in its column. docs/RUNTIMES.md names the
 // differences.
 import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve } from './lib.mjs';
+import { run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -32,6 +35,29 @@ const CODE = {
     bomb: 'import os\ntry:\n  while True:\n    if os.fork() == 0: __import__("time").sleep(60)\nexcept OSError as e: print("refused", e.errno)',
     input: ['input()', 'EOFError'],
   },
+  node24: {
+    value: ['({ a: [1, null] })', { a: [1, null] }],
+    hello: 'console.log("héllo")',
+    error: ['throw new RangeError("far")', 'RangeError', 'far'],
+    both: 'console.log("one"); console.error("two"); console.log("three")',
+    keep: ['let kept = 41', 'kept + 1', 42],
+    loop: 'console.log("on"); while (true);',
+    deaf: 'console.log("on"); require("node:child_process").spawnSync("sh", ["-c", "trap \'\' INT; while true; do sleep 0.1; done"])',
+    hog: 'const hog = []; while (true) hog.push(Buffer.alloc(1 << 20, 1))',
+    write: ['require("node:fs").writeFileSync("made.txt", "12345")', 'require("node:fs").appendFileSync("made.txt", "67")',
+      'require("node:fs").unlinkSync("made.txt")'],
+    bytes: 'process.stdout.write(Buffer.from([0x61, 0xff, 0xfe, 0x62])); 0',
+    huge: 'for (let i = 0; i < 3000; i++) process.stdout.write("x".repeat(1023) + "\\n"); 0',
+    leave: ['process.exit(3)', 'SystemExit'],
+    die: 'process.reallyExit(1)',
+    child: 'require("node:child_process").execSync("echo child; echo said >&2", { stdio: "inherit" }); 0',
+    env: ['process.env.GIVEN', 'given'],
+    cwd: ['process.cwd()', '/tmp'],
+    picture: 'Buffer.from("89504e470d0a1a0a00", "hex")',
+    threads: 'setTimeout(() => console.log("late"), 50); console.log("now")',
+    bomb: 'for (let i = 0; i < 200; i++) require("node:child_process").spawn("sleep", ["60"]).on("error", () => {}); 0',
+    input: ['prompt("name?")', 'NoInput'],
+  },
   bash: {
     value: null,
     hello: 'echo héllo',
@@ -56,8 +82,14 @@ const CODE = {
   },
 };
 
-async function setup(t, runtime, more = {}) {
-  const server = await serve(t);
+// Python kernels are started by their program, or forked from a template.
+async function setup(t, runtime, more = {}, isForked = false) {
+  const config = join(tempDir(t), 'config.toml');
+  writeFileSync(config, `[jail]\ntemplate = ${isForked}\ntemplate_imports = ["json"]\n`);
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-')); // the server's: it goes with it
+  const added = join(process.env.SG_RUNTIMES ?? '/nowhere', 'runtimes'); // what the set-up has added
+  if (existsSync(added)) symlinkSync(added, join(dir, 'runtimes'));
+  const server = await serve(t, { dir, args: ['--config', config] });
   server.post = async (path, body, headers = {}) => {
     const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body ?? {}),
       headers: { 'content-type': 'application/json', ...headers } });
@@ -69,6 +101,14 @@ async function setup(t, runtime, more = {}) {
   if (box.http !== 201) {
     t.skip(`no sandbox with ${runtime} here: ${box.raw}`);
     return null;
+  }
+  if (isForked) {
+    await until(async () => { // a template is made once it is worth it
+      const first = await server.post('/v1/run_code', { code: '1', runtime });
+      assert.equal(first.result, 1, first.raw);
+      return server.stderr.includes('event=jail.template');
+    });
+    assert.doesNotMatch(server.stderr, /event=jail.template.*error/);
   }
   server.box = `/v1/sandboxes/${box.id}`;
   server.run = (code, options = {}) => server.post(`${server.box}/run_code`, { code, ...options });
@@ -95,9 +135,10 @@ async function follow(server, body, on) {
   return all;
 }
 
-for (const [runtime, code] of Object.entries(CODE)) {
-  const it = (name, body, options) => test(`${runtime}: ${name}`, T, async (t) => {
-    const server = await setup(t, runtime, options);
+for (const [runtime, isForked] of [['python3', false], ['python3', true], ['bash', false], ['node24', false]]) {
+  const code = CODE[runtime];
+  const it = (name, body, options) => test(`${runtime}${isForked ? ' forked' : ''}: ${name}`, T, async (t) => {
+    const server = await setup(t, runtime, options, isForked);
     if (server) await body(server, t);
   });
 
@@ -269,6 +310,16 @@ for (const [runtime, code] of Object.entries(CODE)) {
     assert.deepEqual([picture.type, Buffer.from(picture.content, 'base64').toString('latin1', 1, 4)], ['image/png', 'PNG']);
   });
 }
+
+test('a jail that a template does not fit has its kernel by its program', T, async (t) => {
+  const server = await setup(t, 'python3', {}, true);
+  if (!server) return;
+  const put = await server.get(`${server.box}/files?path=/workspace/.sandglass/python/json/__init__.py`,
+    { method: 'PUT', body: 'own = True\n' });
+  assert.ok(put.ok, await put.text());
+  const run = await server.run('print("runs")\n6 * 7');
+  assert.deepEqual([run.result, run.stdout], [42, 'runs\n'], run.raw);
+});
 
 test('a session keeps its files, and its interpreter while it is awake', T, async (t) => {
   const server = await setup(t, 'python3');
