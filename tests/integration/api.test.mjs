@@ -88,7 +88,8 @@ test('every operation answers as the document says', T, async (t) => {
         assert.equal(error.requestId, answer.headers.get('x-request-id'), name);
         assert.ok(operation.responses[answer.status].description.includes(`\`${error.code}\``), name);
       }
-      if (body) { // an unknown member is refused by name
+      // An unknown member is refused by name, unless members are another's to name: a tool's arguments.
+      if (body && body.schema.additionalProperties !== true) {
         const odd = { ...init, body: JSON.stringify({ ...sample(body.schema), nonsense: 1 }) };
         const refused = await server.get(url, odd);
         const refusal = await refused.text();
