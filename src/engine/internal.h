@@ -124,6 +124,8 @@ struct engine {
     uint64_t log_bytes; /* kept of all logs, about */
     size_t reclaiming;  /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
+    struct building *buildings; /* snapshots from dependencies */
+    struct engine_dependencies dependencies;
 };
 
 /* --- What the nouns do for each other --- */
