@@ -9,6 +9,7 @@
 #include "io/loop.h"
 #include "jail/files.h"
 #include "jail/jail.h"
+#include "runtime/runtimes.h"
 
 struct context;
 struct gateway;
@@ -32,7 +33,7 @@ struct provider {
     struct watch *gateway_watch;
     struct buf dns_servers;
     struct place *places;
-    char kernels[JAIL_PATH_MAX]; /* directory of their programs; every jail sees it */
+    struct runtime_places runtimes; /* directories of their programs; every jail sees them */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */

@@ -368,12 +368,13 @@ static int open_provider(const struct provider_host *host, struct provider **ret
     const struct config_list *servers = &host->config->egress.dns_servers;
     struct provider *provider = mem_alloc(sizeof *provider);
     provider->host = host;
+    runtimes_use(host->data_dir);
     for (size_t i = 0; i < servers->len; i++)
         buf_printf(&provider->dns_servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(servers->items[i]));
     if (pool_open(host->loop, 1, DISK_QUEUE, &provider->disk, err) < 0 ||
         volumes_open(host->data_dir, &provider->volumes, err) < 0 ||
         jail_layers_open(provider, err) < 0 ||
-        runtimes_unpack(host->data_dir, provider->kernels, sizeof provider->kernels, err) < 0 ||
+        runtime_places_make(NULL, host->data_dir, &provider->runtimes, err) < 0 ||
         jail_warden_start(provider, err) < 0) {
         close_provider(provider);
         return -1;
