@@ -88,8 +88,34 @@ const struct str *v1_list(struct request *request, const struct json_t *object, 
     return items;
 }
 
-static struct sandbox_limits read_limits(const struct json_t *limits)
+struct sandbox_secrets v1_secrets(struct request *request, const struct json_t *object)
 {
+    const struct json_t *array = object == NULL ? NULL : json_get(object, "secrets");
+    size_t count = array == NULL ? 0 : json_len(array);
+    struct sandbox_secret *items = arena_array(&request->arena, struct sandbox_secret, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct json_t *item = json_at(array, i);
+        items[i] = (struct sandbox_secret){.name = v1_str(item, "name"),
+                                           .config = v1_str(item, "config"),
+                                           .value = v1_str(item, "value")};
+        items[i].hosts = v1_list(request, item, "hosts", &items[i].host_count);
+        items[i].headers = v1_list(request, item, "headers", &items[i].header_count);
+    }
+    if (count > 0)
+        request->body.wipes = true; /* the values stand in it */
+    return (struct sandbox_secrets){items, count};
+}
+
+void v1_forget_secrets(const struct sandbox_secrets *secrets)
+{
+    for (size_t i = 0; i < secrets->len; i++)
+        if (secrets->items[i].value.len > 0) /* in the parsed body, which is the request's own */
+            explicit_bzero((char *)secrets->items[i].value.ptr, secrets->items[i].value.len);
+}
+
+struct sandbox_limits v1_limits(const struct json_t *object)
+{
+    const struct json_t *limits = object == NULL ? NULL : json_get(object, "limits");
     double cpus = 0;
     if (limits != NULL)
         (void)!json_to_f64(json_get(limits, "cpus"), &cpus);
@@ -99,6 +125,11 @@ static struct sandbox_limits read_limits(const struct json_t *limits)
         .cpu_milli = (int64_t)(cpus * 1000),
         .pids = v1_int(limits, "pids", 0),
         .exec_ms = v1_int(limits, "execMs", 0),
+        .net_connections = v1_int(limits, "netConnections", 0),
+        .net_bytes_per_second = v1_int(limits, "netBytesPerSecond", 0),
+        .net_bytes_total = v1_int(limits, "netBytesTotal", 0),
+        .net_idle_ms = v1_int(limits, "netIdleMs", 0),
+        .net_total_ms = v1_int(limits, "netTotalMs", 0),
     };
 }
 
@@ -112,8 +143,9 @@ int v1_sandbox_spec(struct request *request, const struct json_t *object,
         .volume = v1_str(object, "volume"),
         .env = v1_pairs(request, object, "env"),
         .metadata = v1_pairs(request, object, "metadata"),
-        .limits = read_limits(object == NULL ? NULL : json_get(object, "limits")),
+        .limits = v1_limits(object),
         .network = v1_str(object, "network"),
+        .secrets = v1_secrets(request, object),
         .timeout_ms = v1_int(object, "timeoutMs", 0),
         .idle_ms = v1_int(object, "idleMs", 0),
         .on_timeout = str_eq(v1_str(object, "onTimeout"), STR("kill")) ? SANDBOX_KILL_AT_TIMEOUT
@@ -167,7 +199,38 @@ static void put_limits(struct json_out *out, const struct sandbox_limits *limits
     json_key(out, "cpus"), json_put_f64(out, (double)limits->cpu_milli / 1000);
     json_key(out, "pids"), json_put_i64(out, limits->pids);
     json_key(out, "execMs"), json_put_i64(out, limits->exec_ms);
+    json_key(out, "netConnections"), json_put_i64(out, limits->net_connections);
+    json_key(out, "netBytesPerSecond"), json_put_i64(out, limits->net_bytes_per_second);
+    json_key(out, "netBytesTotal"), json_put_i64(out, limits->net_bytes_total);
+    json_key(out, "netIdleMs"), json_put_i64(out, limits->net_idle_ms);
+    json_key(out, "netTotalMs"), json_put_i64(out, limits->net_total_ms);
     json_end_object(out);
+}
+
+static void put_texts(struct json_out *out, const char *key, const struct str *list, size_t count)
+{
+    json_key(out, key);
+    json_begin_array(out);
+    for (size_t i = 0; i < count; i++)
+        json_put_str(out, list[i]);
+    json_end_array(out);
+}
+
+/* Names and bindings; a value, sealed or not, is in no answer. */
+static void put_secrets(struct json_out *out, const struct sandbox_secrets *secrets)
+{
+    json_key(out, "secrets");
+    json_begin_array(out);
+    for (size_t i = 0; i < secrets->len; i++) {
+        const struct sandbox_secret *secret = &secrets->items[i];
+        json_begin_object(out);
+        json_key(out, "name"), json_put_str(out, secret->name);
+        v1_put_str(out, "config", secret->config);
+        put_texts(out, "hosts", secret->hosts, secret->host_count);
+        put_texts(out, "headers", secret->headers, secret->header_count);
+        json_end_object(out);
+    }
+    json_end_array(out);
 }
 
 static void put_checkpoints(struct json_out *out, const struct sandbox_info *sandbox)
@@ -210,11 +273,7 @@ void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox)
     v1_put_str(out, "session", sandbox->session);
     v1_put_str(out, "volume", sandbox->volume);
     v1_put_str(out, "forkedFrom", sandbox->forked_from);
-    json_key(out, "snapshots");
-    json_begin_array(out);
-    for (size_t i = 0; i < sandbox->snapshot_count; i++)
-        json_put_str(out, sandbox->snapshots[i]);
-    json_end_array(out);
+    put_texts(out, "snapshots", sandbox->snapshots, sandbox->snapshot_count);
     v1_put_pairs(out, "metadata", sandbox->metadata);
     put_limits(out, &sandbox->limits);
     json_key(out, "network");
@@ -222,6 +281,7 @@ void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox)
         json_put_cstr(out, "none");
     else
         json_put_str(out, sandbox->network);
+    put_secrets(out, &sandbox->secrets);
     put_life(out, sandbox);
     put_checkpoints(out, sandbox);
     json_key(out, "version"), json_put_i64(out, (int64_t)sandbox->version);

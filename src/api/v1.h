@@ -38,6 +38,11 @@ struct engine_pairs v1_pairs(struct request *request, const struct json_t *objec
                              const char *name);
 const struct str *v1_list(struct request *request, const struct json_t *object, const char *name,
                           size_t *ret_count);
+/* The members `secrets` and `limits`. */
+struct sandbox_secrets v1_secrets(struct request *request, const struct json_t *object);
+/* Once the engine has them: the values are wiped where the body was parsed. */
+void v1_forget_secrets(const struct sandbox_secrets *secrets);
+struct sandbox_limits v1_limits(const struct json_t *object);
 /* What a sandbox shall be, from the members of a create's body. */
 int v1_sandbox_spec(struct request *request, const struct json_t *object,
                     struct sandbox_spec *ret_spec, struct err *err) MUST_USE;
@@ -57,7 +62,30 @@ struct engine_page v1_page(struct request *request);
 #define V1_M_ENV JSON("env": {"type": "object", "additionalProperties": {"type": "string"}, \
     "description": "Environment variables"})
 #define V1_M_NETWORK JSON("network": {"type": "string", "maxLength": 65536, \
-    "description": "Where it may go: none, public, or allow HOST, ...; nowhere when left out"})
+    "description": "Where it may go: none, public, or allow HOST, ... with npm and pypi for the registries of the server; nowhere when left out"})
+#define V1_M_SECRETS JSON("secrets": {"type": "array", "maxItems": 32, "writeOnly": true, \
+    "description": "Keys that code uses and never sees: inside, the variable NAME holds a placeholder that becomes the value in requests to the bound hosts. No answer has a value", \
+    "items": {"type": "object", "additionalProperties": false, "properties": { \
+        "name": {"type": "string", "maxLength": 64, "description": "Variable inside"}, \
+        "value": {"type": "string", "maxLength": 8192, \
+            "description": "8 characters or more; in a change left out: as it was"}, \
+        "hosts": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 260}, \
+            "description": "Exact hosts, HOST or HOST:PORT, over https; the network must allow them"}, \
+        "headers": {"type": "array", "maxItems": 8, "items": {"type": "string", "maxLength": 64}, \
+            "description": "Request headers that it may be sent in: Authorization and X-Api-Key when left out"}, \
+        "config": {"type": "string", "maxLength": 64, \
+            "description": "Instead of all others: NAME of a [secrets.NAME] of the server"}}}})
+/* Limits of the network; members of `limits`. */
+#define V1_M_NET_LIMITS \
+    JSON("netConnections": {"type": "integer", "minimum": 0, "maximum": 1024, \
+        "description": "At once; the next ones wait. 0, here and below: as configured"}) "," \
+    JSON("netBytesPerSecond": {"type": "integer", "minimum": 0, "maximum": 1000000000000000}) "," \
+    JSON("netBytesTotal": {"type": "integer", "minimum": 0, "maximum": 1000000000000000, \
+        "description": "Of both directions, in its whole life"}) "," \
+    JSON("netIdleMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
+        "description": "A connection on which nothing moves ends after this time"}) "," \
+    JSON("netTotalMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
+        "description": "A connection ends after this time"})
 /* What v1_sandbox_spec reads. */
 #define V1_M_SANDBOX \
     JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"], \
@@ -75,8 +103,8 @@ struct engine_page v1_page(struct request *request);
         "diskMb": {"type": "integer", "minimum": 1, "maximum": 1048576}, \
         "cpus": {"type": "number", "minimum": 0.05, "maximum": 1024}, \
         "pids": {"type": "integer", "minimum": 1, "maximum": 1024}, \
-        "execMs": {"type": "integer", "minimum": 1, "maximum": 600000}}}) "," \
-    V1_M_NETWORK "," V1_M_TIMEOUT "," \
+        "execMs": {"type": "integer", "minimum": 1, "maximum": 600000},) V1_M_NET_LIMITS "}}," \
+    V1_M_NETWORK "," V1_M_SECRETS "," V1_M_TIMEOUT "," \
     JSON("idleMs": {"type": "integer", "minimum": -1, "maximum": 31536000000}) "," \
     JSON("onTimeout": {"type": "string", "enum": ["pause", "kill"]})
 /* clang-format on */

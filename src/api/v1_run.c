@@ -265,6 +265,7 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
     spec->modules = read_modules(request, &spec->module_count);
     spec->env = v1_pairs(request, request->json, "env");
     spec->network = request_str(request, "network");
+    spec->secrets = v1_secrets(request, request->json);
     spec->timeout_ms = request_int(request, "timeoutMs", 0);
     spec->memory_bytes = request_int(request, "memoryMb", 0) << 20;
     spec->wants_text = request_bool(request, "text", false);
@@ -281,6 +282,7 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
         request_hold(request);
     }
     run->evaluating = engine_eval(api->engine, &caller, spec, &eval_calls, run);
+    v1_forget_secrets(&spec->secrets);
 }
 
 static void run_once(struct request *request, void *ctx)
@@ -330,7 +332,8 @@ static void run_in_session(struct request *request, void *ctx)
         "description": "Where the user is: latitude, longitude, city, country"}) "," \
     JSON("timeoutMs": {"type": "integer", "minimum": 0, "maximum": 600000}) "," \
     JSON("text": {"type": "boolean", "description": "The value as a console would show it, too"})
-#define M_ONCE JSON("memoryMb": {"type": "integer", "minimum": 1, "maximum": 2048}) "," V1_M_NETWORK
+#define M_ONCE JSON("memoryMb": {"type": "integer", "minimum": 1, "maximum": 2048}) "," V1_M_NETWORK \
+    "," V1_M_SECRETS
 #define HOW "What the code does wrong is part of a 200 answer. With Accept: text/event-stream (or " \
     "application/x-ndjson) it is a stream: stdout, stderr, result, error, end."
 

@@ -21,6 +21,7 @@ static void create(struct request *request, void *ctx)
     }
     request_hold(request);
     engine_sandbox_create(api->engine, &caller, &spec, on_created, request);
+    v1_forget_secrets(&spec.secrets);
 }
 
 static void get(struct request *request, void *ctx)
@@ -108,6 +109,8 @@ static void update(struct request *request, void *ctx)
                                      : SANDBOX_PAUSE_AT_TIMEOUT;
     struct str name = v1_str(body, "name"), network = v1_str(body, "network");
     struct engine_pairs metadata = v1_pairs(request, body, "metadata");
+    struct sandbox_secrets secrets = v1_secrets(request, body);
+    struct sandbox_limits limits = v1_limits(body);
 #define GIVEN(member, value) (body != NULL && json_get(body, member) != NULL ? &(value) : NULL)
     struct sandbox_change change = {
         .timeout_ms = GIVEN("timeoutMs", timeout_ms),
@@ -116,11 +119,14 @@ static void update(struct request *request, void *ctx)
         .name = GIVEN("name", name),
         .metadata = GIVEN("metadata", metadata),
         .network = GIVEN("network", network),
+        .secrets = GIVEN("secrets", secrets),
+        .network_limits = GIVEN("limits", limits),
     };
 #undef GIVEN
     request_hold(request);
     engine_sandbox_update(api->engine, &caller, request_param(request, "id"), &change,
                           v1_sandbox_done, request);
+    v1_forget_secrets(&secrets);
 }
 
 static void connect_to(struct request *request, void *ctx)
@@ -245,11 +251,15 @@ const struct route v1_sandbox_routes[] = {
     {"GET", "/v1/sandboxes/{id}", get, "Look at a sandbox", SCOPE_READ, NOUN,
      .response = "Sandbox", .errors = MISSING, .example = ""},
     {"PATCH", "/v1/sandboxes/{id}", update, "Change a living sandbox", SCOPE_RUN, NOUN,
-     .details = "What is left out stays. Metadata is replaced as a whole; a network policy holds "
-                "at once, for open connections too.",
+     .details = "What is left out stays. Metadata, secrets and limits of the network are replaced as "
+                "a whole. A network policy holds at once, for open connections too; a secret that "
+                "keeps its name keeps its placeholder, and its value when none is given for the "
+                "same hosts and headers. Other secrets end open connections.",
      .request = V1_BODY(JSON("name": {"type": "string", "maxLength": 64}) ","
         JSON("metadata": {"type": "object", "additionalProperties": {"type": "string"}}) ","
-        V1_M_NETWORK "," V1_M_TIMEOUT ","
+        V1_M_NETWORK "," V1_M_SECRETS ","
+        JSON("limits": {"type": "object", "additionalProperties": false, "properties": {)
+        V1_M_NET_LIMITS "}}," V1_M_TIMEOUT ","
         JSON("idleMs": {"type": "integer", "minimum": -1, "maximum": 31536000000}) ","
         JSON("onTimeout": {"type": "string", "enum": ["pause", "kill"]})),
      .response = "Sandbox", .errors = MOVES, .example = "-d '{\"name\": \"mine\"}'"},

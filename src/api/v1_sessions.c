@@ -48,6 +48,7 @@ static void create(struct request *request, void *ctx)
     }
     request_hold(request);
     engine_session_create(api->engine, &caller, &spec, on_session, request);
+    v1_forget_secrets(&spec.sandbox.secrets);
 }
 
 static void get(struct request *request, void *ctx)

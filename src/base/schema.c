@@ -79,7 +79,7 @@ static const struct {
     {"maxItems", is_count},    {"required", is_names},
     {"enum", is_choices},      {"description", is_anything},
     {"title", is_anything},    {"default", is_anything},
-    {"examples", is_anything},
+    {"examples", is_anything}, {"writeOnly", is_anything},
 };
 
 static int check_keyword(struct str key, struct json_t *value, struct err *err)
@@ -194,6 +194,7 @@ static void put_got(const struct json_t *value, struct buf *out)
 
 struct place {
     struct buf path;
+    bool is_hidden; /* below "writeOnly": what stands here may be a secret and is not repeated */
     struct err *err;
 };
 
@@ -206,7 +207,10 @@ static int unwanted(struct place *place, const struct json_t *schema, const stru
 {
     AUTO_BUF struct buf wanted = {0}, got = {0};
     put_wanted(schema, &wanted);
-    put_got(value, &got);
+    if (place->is_hidden)
+        buf_put_cstr(&got, json_kind_name(json_kind(value)));
+    else
+        put_got(value, &got);
     return err_set(place->err, ERR_INVALID, "%.100s must be %s, got %s", here(place),
                    buf_cstr(&wanted), buf_cstr(&got));
 }
@@ -296,6 +300,9 @@ static int check_member(struct place *place, const struct json_t *schema, struct
 static int unknown_member(struct place *place, struct json_t *properties, struct str key)
 {
     struct nearest nearest = {.word = key};
+    if (place->is_hidden)
+        return err_set(place->err, ERR_INVALID, "%.100s has a property that there is not",
+                       here(place));
     void *iter = NULL;
     struct str name;
     struct json_t *member;
@@ -372,7 +379,7 @@ static int check_array(struct place *place, const struct json_t *schema, struct 
     return 0;
 }
 
-static int check_value(struct place *place, const struct json_t *schema, struct json_t *value)
+static int check_shown(struct place *place, const struct json_t *schema, struct json_t *value)
 {
     struct str text;
     if (!has_type(text_of(schema, "type"), value) || !is_in_range(schema, value) ||
@@ -386,6 +393,16 @@ static int check_value(struct place *place, const struct json_t *schema, struct 
     if (json_kind(value) == JSON_KIND_ARRAY)
         return check_array(place, schema, value);
     return 0;
+}
+
+static int check_value(struct place *place, const struct json_t *schema, struct json_t *value)
+{
+    bool was_hidden = place->is_hidden, hides = false;
+    if (json_to_bool(json_get(schema, "writeOnly"), &hides) && hides)
+        place->is_hidden = true;
+    int result = check_shown(place, schema, value);
+    place->is_hidden = was_hidden;
+    return result;
 }
 
 int schema_check(const struct json_t *schema, const struct json_t *value, const char *path,

@@ -2,8 +2,9 @@
 
 /* A closed part of JSON Schema, for arguments that come from scripts and models: type, properties,
  * required, additionalProperties, minimum, maximum, enum, minLength, maxLength, items, minItems,
- * maxItems; title, description, default and examples are read by people. No patterns and no
- * references: checking costs time in proportion to the value, whatever the value is. */
+ * maxItems; title, description, default and examples are read by people. What is "writeOnly" may be
+ * a secret: no message repeats a part of it. No patterns and no references: checking costs time in
+ * proportion to the value, whatever the value is. */
 
 #include "base/str.h"
 

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/exec.h"
+#include "cli/net_arg.h"
 #include "cli/policy_arg.h"
 #include "cli/secret_arg.h"
 #include "egress/authority.h"
@@ -22,27 +23,6 @@ static bool is_none(const char *text)
     return strcmp(text, "none") == 0;
 }
 
-/* "512m", "2g", "4096": binary units, as people mean them here. */
-static int parse_size(const char *option, const char *text, int64_t *ret_bytes, struct err *err)
-{
-    struct str s = str_of(text);
-    static const char units[] = "kmgt";
-    int shift = 0;
-    if (s.len > 1 && (s.ptr[s.len - 1] == 'b' || s.ptr[s.len - 1] == 'B'))
-        s.len--;
-    const char *unit = s.len == 0 ? NULL : strchr(units, s.ptr[s.len - 1] | 0x20);
-    if (unit != NULL && *unit != '\0') {
-        shift = 10 * (int)(unit - units + 1);
-        s.len--;
-    }
-    int64_t n;
-    if (!str_to_i64(s, 1, INT64_MAX >> shift, &n))
-        return err_set(err, ERR_INVALID, "exec: --%s '%s' is not a size like 512m or 2g", option,
-                       text);
-    *ret_bytes = n << shift;
-    return 0;
-}
-
 /* "64m", or "64m:1000" with a number of files. */
 static int parse_disk(const char *text, struct jail_limits *limits, struct err *err)
 {
@@ -53,28 +33,7 @@ static int parse_disk(const char *text, struct jail_limits *limits, struct err *
         (colon != NULL && !str_to_i64(str_of(colon + 1), 1, INT64_MAX, &limits->disk_inodes)))
         return err_set(err, ERR_INVALID, "exec: --disk '%s' is not a size like 64m or 64m:1000",
                        text);
-    return parse_size("disk", size, &limits->disk_bytes, err);
-}
-
-static int parse_time(const char *text, int64_t *ret_ms, struct err *err)
-{
-    static const struct {
-        const char *unit;
-        double ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"", 1000}};
-    struct str s = str_of(text);
-    for (size_t i = 0; i < countof(units); i++) {
-        struct str unit = str_of(units[i].unit);
-        double n;
-        if (!str_ends(s, unit) || !str_to_f64(str_slice(s, 0, s.len - unit.len), &n))
-            continue;
-        double ms = n * units[i].ms;
-        if (ms < 1 || ms > 1e12)
-            break;
-        *ret_ms = (int64_t)ms;
-        return 0;
-    }
-    return err_set(err, ERR_INVALID, "exec: --timeout '%s' is not a time like 30s or 500ms", text);
+    return cli_read_size("disk", size, &limits->disk_bytes, err) < 0 ? err_wrap(err, "exec") : 0;
 }
 
 /* Each line of the text becomes a string. */
@@ -98,7 +57,8 @@ static int read_network(const struct cli_call *call, const struct config *config
 {
     if (secrets_from_args(call, config, &request->secrets, err) < 0 ||
         policy_from_options(call, config, &request->policy, &request->settings, err) < 0 ||
-        secrets_check_policy(request->secrets, request->policy, err) < 0)
+        secrets_check_policy(request->secrets, request->policy, err) < 0 ||
+        net_limits_from_options(call, config, &request->net_limits, err) < 0)
         return err_wrap(err, "exec");
     if (request->policy == NULL)
         return 0;
@@ -140,8 +100,8 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
         return -1;
     if (memory != NULL && is_none(memory))
         limits->memory_bytes = JAIL_UNLIMITED;
-    else if (memory != NULL && parse_size("memory", memory, &limits->memory_bytes, err) < 0)
-        return -1;
+    else if (memory != NULL && cli_read_size("memory", memory, &limits->memory_bytes, err) < 0)
+        return err_wrap(err, "exec");
     if (cpus != NULL && is_none(cpus))
         limits->cpu_milli = JAIL_UNLIMITED;
     else if (cpus != NULL && (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
@@ -153,7 +113,9 @@ static int read_limits(const struct cli_call *call, struct exec_request *request
     request->limits_disk = disk != NULL;
     if (disk != NULL && parse_disk(disk, limits, err) < 0)
         return -1;
-    return timeout == NULL ? 0 : parse_time(timeout, &request->timeout_ms, err);
+    if (timeout != NULL && cli_read_time("timeout", timeout, &request->timeout_ms, err) < 0)
+        return err_wrap(err, "exec");
+    return 0;
 }
 
 /* The real, absolute name: a relative one means nothing to the warden. */
@@ -408,6 +370,7 @@ static const struct cli_option exec_options[] = {
      .value = "NAME=env:VAR@HOST[:PORT]",
      .help = "Let requests to HOST carry a key that nothing inside ever sees (none)",
      .repeated = true},
+    NET_LIMIT_OPTIONS,
     {.name = "tty", .help = "Give it a terminal"},
     CLI_OPTION_JSON,
     {0},

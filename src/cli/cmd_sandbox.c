@@ -1,6 +1,7 @@
 /* sandglass sandbox ...: sandboxes of a running server. */
 
 #include "cli/commands.h"
+#include "cli/net_arg.h"
 #include "cli/remote.h"
 
 static const struct remote_column columns[] = {
@@ -69,17 +70,17 @@ static void put_given(const struct cli_call *call, const char *option, struct js
 
 static int create(const struct cli_call *call, struct err *err)
 {
-    AUTO_BUF struct buf body = {0};
+    AUTO_BUF struct buf body = {.wipes = true};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
     put_given(call, "tier", &out);
     put_given(call, "name", &out);
     put_given(call, "volume", &out);
-    put_given(call, "network", &out);
     put_list(call, "snapshot", "snapshots", &out);
     put_pairs(call, "env", "env", &out);
     put_pairs(call, "label", "metadata", &out);
-    if (put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
+    if (net_put_members(call, &out, err) < 0 ||
+        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
     return remote_show(call, "POST", "/v1/sandboxes", buf_cstr(&body), NULL, columns, err);
@@ -124,6 +125,22 @@ static int remove_it(const struct cli_call *call, struct err *err)
     return on_one(call, "DELETE", "/v1/sandboxes/%s", NULL, NULL, err);
 }
 
+static int update(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {.wipes = true};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    put_given(call, "name", &out);
+    put_pairs(call, "label", "metadata", &out);
+    if (net_put_members(call, &out, err) < 0 ||
+        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
+        return -1;
+    json_end_object(&out);
+    if (str_eq(buf_str(&body), STR("{}")))
+        return err_set(err, ERR_INVALID, "sandbox update: nothing to change was given");
+    return on_one(call, "PATCH", "/v1/sandboxes/%s", buf_cstr(&body), NULL, err);
+}
+
 static int fork_it(const struct cli_call *call, struct err *err)
 {
     AUTO_BUF struct buf body = {0};
@@ -136,6 +153,24 @@ static int fork_it(const struct cli_call *call, struct err *err)
     return on_one(call, "POST", "/v1/sandboxes/%s/fork", buf_cstr(&body), "sandboxes", err);
 }
 
+#define NETWORK_OPTIONS                                                                            \
+    {.name = "network",                                                                            \
+     .value = "POLICY",                                                                            \
+     .help = "Where it may go: none, public, or allow HOST, ... (none)"},                          \
+        {.name = "allow-host",                                                                     \
+         .value = "HOST[:PORT]",                                                                   \
+         .help = "Let it reach this host, the server's group npm or pypi, or 'public'",            \
+         .repeated = true},                                                                        \
+        {.name = "deny-host",                                                                      \
+         .value = "HOST[:PORT]",                                                                   \
+         .help = "Not this one, whatever is allowed",                                              \
+         .repeated = true},                                                                        \
+        {.name = "secret",                                                                         \
+         .value = "NAME=env:VAR@HOST[:PORT]",                                                      \
+         .help = "Let requests to HOST carry a key that nothing inside sees; NAME alone is one "   \
+                 "of the server's configuration",                                                  \
+         .repeated = true},                                                                        \
+        NET_LIMIT_OPTIONS
 static int checkpoint(const struct cli_call *call, struct err *err)
 {
     AUTO_BUF struct buf body = {0}, path = {0};
@@ -164,10 +199,19 @@ static const struct cli_option create_options[] = {
     {0, "name", "NAME", "A name for people"},
     {0, "snapshot", "NAME", "Begin with this snapshot; above those before it", .repeated = true},
     {0, "volume", "ID", "The volume at /workspace"},
-    {0, "network", "POLICY", "Where it may go: none, public, or allow HOST, ... (none)"},
+    NETWORK_OPTIONS,
     {'e', "env", "NAME=VALUE", "An environment variable", .repeated = true},
     {0, "label", "NAME=VALUE", "A label to find it by", .repeated = true},
     {0, "timeout-ms", "N", "Pause it after so many milliseconds; -1 for never"},
+    {0},
+};
+static const struct cli_option update_options[] = {
+    REMOTE_OPTIONS,
+    {0, "name", "NAME", "A name for people"},
+    NETWORK_OPTIONS,
+    {.name = "no-secrets", .help = "Take all its secrets away"},
+    {0, "label", "NAME=VALUE", "The labels to find it by, instead of all others", .repeated = true},
+    {0, "timeout-ms", "N", "Pause it so many milliseconds from now; -1 for never"},
     {0},
 };
 static const struct cli_option checkpoint_options[] = {
@@ -191,6 +235,8 @@ static const struct cli_option fork_options[] = {
 VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
 VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
 VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
+VERB(cmd_sandbox_update, "sandbox update", "ID", "Change a living sandbox, its network at once",
+     update_options, 1, update);
 VERB(cmd_sandbox_pause, "sandbox pause", "ID", "Pause a sandbox", remote_only, 1, pause_it);
 VERB(cmd_sandbox_resume, "sandbox resume", "ID", "Resume a sandbox", remote_only, 1, resume);
 VERB(cmd_sandbox_stop, "sandbox stop", "ID", "Stop a sandbox; its record stays", remote_only, 1,

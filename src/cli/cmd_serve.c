@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/secret_arg.h"
 #include "engine/config.h"
 #include "engine/config_schema.h"
 
@@ -86,6 +87,7 @@ static int serve(const struct cli_call *call, struct err *err)
         return err_set(err, ERR_INVALID,
                        "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
                        "server.data_dir");
+    secrets_guard_process(); /* tokens and keys pass through it */
     /* Buffers of 64 KiB come and go with every command: the heap's end shall not move each time. */
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
     (void)mallopt(M_TOP_PAD, 256 << 10);

@@ -33,6 +33,7 @@ extern const struct cli_verb cmd_sandbox_checkpoint;
 extern const struct cli_verb cmd_sandbox_create;
 extern const struct cli_verb cmd_sandbox_exec;
 extern const struct cli_verb cmd_sandbox_fork;
+extern const struct cli_verb cmd_sandbox_update;
 extern const struct cli_verb cmd_sandbox_get;
 extern const struct cli_verb cmd_sandbox_ls;
 extern const struct cli_verb cmd_sandbox_pause;

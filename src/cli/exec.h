@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/vec.h"
 #include "egress/policy.h"
+#include "egress/porter.h"
 #include "jail/jail.h"
 #include "jail/quota.h"
 
@@ -28,6 +29,7 @@ struct exec_request {
     struct secrets *secrets;
     struct authority *authority; /* NULL: no connection is opened */
     struct buf ca_file;          /* of the configuration; empty for the system's */
+    struct porter_limits net_limits;
     struct buf settings; /* variables for the network, "NAME=VALUE" with a NUL behind each */
     bool limits_disk;    /* --disk was given: it holds for directories of the host too */
     struct quota_hold holds[JAIL_MOUNTS_MAX + 1];

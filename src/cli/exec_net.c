@@ -164,6 +164,7 @@ int exec_net_open(struct exec_net *net, struct jail *jail, struct err *err)
         .policy = net->request->policy,
         .dns_servers =
             net->request->dns_servers.len > 0 ? buf_cstr(&net->request->dns_servers) : NULL,
+        .limits = net->request->net_limits,
         .secrets = net->request->secrets,
         .authority = net->request->authority,
         .on_blocked = on_blocked,

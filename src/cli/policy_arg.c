@@ -7,8 +7,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/cli.h"
-#include "egress/groups.h"
-#include "egress/verdict.h"
+#include "egress/effective.h"
 #include "engine/config.h"
 
 int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err)
@@ -102,36 +101,6 @@ static int read_options(const struct cli_call *call, const struct config *config
     return 0;
 }
 
-/* Private entries open their host by themselves; here they only count for hosts that were named. */
-static bool is_named(const struct policy *allowed, const struct policy *entries)
-{
-    VEC_EACH (entry, &entries->private) {
-        struct verdict_request request = {
-            .scheme = "tcp", .host = &entry->host, .port = entry->port, .is_lookup = true};
-        enum verdict_reason reason = verdict_judge(allowed, &request).reason;
-        if (reason != VERDICT_ALLOWED && reason != VERDICT_ADDRESS)
-            return false;
-    }
-    return true;
-}
-
-static int put_private(const struct config *config, const struct policy *allowed, struct buf *out,
-                       struct err *err)
-{
-    AUTO_BUF struct buf rule = {0};
-    for (size_t i = 0; i < config->egress.private.len; i++) {
-        AUTO_POLICY struct policy *entries = NULL;
-        struct str item = config->egress.private.items[i];
-        buf_clear(&rule);
-        buf_printf(&rule, "allow invalid.invalid; private %.*s", STR_ARG(item));
-        if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &entries, err) < 0)
-            return err_wrap(err, "egress.private");
-        if (is_named(allowed, entries))
-            buf_printf(out, "; private %.*s", STR_ARG(item));
-    }
-    return 0;
-}
-
 static void put_wanted(const struct wanted *wanted, struct buf *out)
 {
     const struct group_hosts *hosts = &wanted->hosts;
@@ -162,9 +131,39 @@ int policy_from_options(const struct cli_call *call, const struct config *config
     put_wanted(&wanted, &text);
     if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
         return err_wrap(err, "--allow-host");
-    if (put_private(config, allowed, &text, err) < 0)
-        return -1;
+    struct effective_sources sources = {.private = config->egress.private.items,
+                                        .private_count = config->egress.private.len};
     if (settings != NULL)
         buf_put(settings, buf_str(&wanted.hosts.settings));
-    return policy_parse(buf_str(&text), POLICY_BY_OPERATOR, ret_policy, err);
+    return policy_effective(allowed, &sources, ret_policy, err);
+}
+
+int policy_put_options(const struct cli_call *call, struct buf *out, struct err *err)
+{
+    AUTO_BUF struct buf allowed = {0}, denied = {0};
+    bool is_public = false;
+    for (size_t i = 0; i < call->given_count; i++) {
+        const char *name = call->given[i].option->name, *value = call->given[i].value;
+        bool is_allow = strcmp(name, "allow-host") == 0;
+        if (!is_allow && strcmp(name, "deny-host") != 0)
+            continue;
+        if (check_plain(name, value, err) < 0)
+            return -1;
+        struct buf *list = is_allow ? &allowed : &denied;
+        if (is_allow && strcmp(value, "public") == 0)
+            is_public = true;
+        else
+            buf_printf(list, "%s%s", list->len > 0 ? ", " : "", value);
+    }
+    if (is_public && allowed.len > 0)
+        return err_set(err, ERR_INVALID, "--allow-host public allows every public host already");
+    if (is_public)
+        buf_put_cstr(out, "public");
+    else if (allowed.len > 0)
+        buf_printf(out, "allow %s", buf_cstr(&allowed));
+    else if (denied.len > 0)
+        return err_set(err, ERR_INVALID, "--deny-host: nothing is allowed that could be denied");
+    if (denied.len > 0)
+        buf_printf(out, "; deny %s", buf_cstr(&denied));
+    return 0;
 }

@@ -15,6 +15,9 @@ int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err
  * allowed. `settings`, unless NULL, gets lines "NAME=VALUE" for the installers of the groups. */
 int policy_from_options(const struct cli_call *call, const struct config *config,
                         struct policy **ret_policy, struct buf *settings, struct err *err) MUST_USE;
+/* The same options in the words of a policy, groups by their names: for a server, which knows what
+ * they stand for. Nothing is appended when none is given. */
+int policy_put_options(const struct cli_call *call, struct buf *out, struct err *err) MUST_USE;
 /* The configured name servers as c-ares wants them, empty for the system's; and the private entries
  * with ", " between. */
 void policy_put_servers(const struct config *config, struct buf *out);

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/secret.h"
 #include "cli/cli.h"
-#include "egress/verdict.h"
+#include "egress/opened.h"
 #include "engine/config.h"
 
 static int add_configured(struct secrets *secrets, const struct config *config, struct str name,
@@ -54,34 +54,12 @@ int secrets_from_args(const struct cli_call *call, const struct config *config,
     return 0;
 }
 
-static bool is_open(const struct policy *policy, const struct secret_place *place)
-{
-    struct verdict_request request = {
-        .scheme = "https", .host = &place->host, .port = place->port, .method = STR("GET")};
-    switch (policy == NULL ? VERDICT_POLICY_NONE : verdict_judge(policy, &request).reason) {
-    case VERDICT_POLICY_NONE:
-    case VERDICT_HOST:
-    case VERDICT_HOST_DENIED:
-    case VERDICT_PORT:
-        return false;
-    default: /* methods, paths and addresses are another question */
-        return true;
-    }
-}
-
 int secrets_check_policy(const struct secrets *secrets, const struct policy *policy,
                          struct err *err)
 {
-    for (size_t i = 0; i < secrets_count(secrets); i++) {
-        const struct secret_rule *rule = &secrets_at(secrets, i)->rule;
-        for (size_t k = 0; k < rule->place_count; k++)
-            if (!is_open(policy, &rule->places[k]))
-                return err_set(err, ERR_INVALID,
-                               "secret %s is for %.80s:%d, which may not be reached; add "
-                               "--allow-host %.80s:%d",
-                               rule->name, rule->places[k].host.text, rule->places[k].port,
-                               rule->places[k].host.text, rule->places[k].port);
-    }
+    for (size_t i = 0; i < secrets_count(secrets); i++)
+        if (opened_check_rule(&secrets_at(secrets, i)->rule, policy, "add --allow-host", err) < 0)
+            return -1;
     return 0;
 }
 

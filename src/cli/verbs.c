@@ -22,6 +22,7 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_sandbox_ls,
     &cmd_sandbox_get,
     &cmd_sandbox_exec,
+    &cmd_sandbox_update,
     &cmd_sandbox_pause,
     &cmd_sandbox_resume,
     &cmd_sandbox_checkpoint,

@@ -25,6 +25,9 @@ struct gate_call {
     struct fetch_header *headers; /* with placeholders, never values */
     size_t header_count;
     const struct secrets *secrets;
+    void (*on_verdict)(void *ctx, const struct verdict *verdict, const struct host *host,
+                       uint16_t port);
+    void *verdict_ctx;
     enum gate_redirect redirect;
     struct fetch_limits limits;
     int64_t deadline_ms; /* monotonic */
@@ -88,6 +91,8 @@ static void tell(const struct gate_call *call, const struct verdict *verdict,
     const struct gate_options *options = call->gate->options;
     if (options->on_verdict != NULL)
         options->on_verdict(options->ctx, verdict, host, port);
+    if (call->on_verdict != NULL)
+        call->on_verdict(call->verdict_ctx, verdict, host, port);
 }
 
 /* Redirects. */
@@ -356,6 +361,8 @@ static void copy_request(struct gate_call *call, const struct gate_request *requ
         call->headers[i].value = arena_dup(arena, request->headers[i].value);
     }
     call->secrets = request->secrets;
+    call->on_verdict = request->on_verdict;
+    call->verdict_ctx = request->verdict_ctx;
     call->redirect = request->redirect;
     call->limits = request->limits;
 }

@@ -41,6 +41,10 @@ struct gate_request {
     /* Placeholders in the headers become values where secrets.h says so, and answers are scrubbed
      * of them. Outlives the call; NULL for none. */
     const struct secrets *secrets;
+    /* As in gate_options, of this request alone; may be NULL. Not after the call was freed. */
+    void (*on_verdict)(void *ctx, const struct verdict *verdict, const struct host *host,
+                       uint16_t port);
+    void *verdict_ctx;
 };
 
 struct gate_answer {

@@ -30,7 +30,8 @@ struct gateway_session {
     struct policy *policy;
     char *dns_servers;
     size_t socket_count;
-    int worker_fd;     /* -1: no worker */
+    int worker_fd;                   /* -1: no worker */
+    int64_t bytes_before, bytes_now; /* moved by workers that have ended, and by this one */
     VEC(char *) names; /* that have an address, in order; "" for one that was not heard of */
 };
 
@@ -109,6 +110,8 @@ int gateway_fd(const struct gateway *gateway)
 
 static void forget_worker(struct gateway_session *session)
 {
+    session->bytes_before += session->bytes_now;
+    session->bytes_now = 0;
     fd_close(&session->worker_fd); /* leaves the epoll set with it */
 }
 
@@ -159,6 +162,7 @@ static void put_config(const struct gateway_session *session, struct buf *out)
                    {"headMs", limits->head_ms},
                    {"idleMs", limits->idle_ms},
                    {"totalMs", limits->total_ms},
+                   {"bytesBefore", session->bytes_before},
                    {"workerIdleMs", idle_ms > 0 ? idle_ms : GATEWAY_IDLE_MS}};
     AUTO_BUF struct buf policy = {0};
     struct json_out json = {.buf = out};
@@ -272,6 +276,8 @@ static void read_worker(struct gateway *gateway, struct gateway_session *session
             on_blocked(session, post.bytes);
         else if (post.type == GATEWAY_NAME)
             on_name(session, post.bytes);
+        else if (post.type == GATEWAY_MOVED)
+            (void)!str_to_i64(post.bytes, 0, INT64_MAX >> 1, &session->bytes_now);
         session = find(gateway, number);
     }
     if (got < 0 && session != NULL)
@@ -390,4 +396,21 @@ int gateway_set_policy(struct gateway_session *session, struct policy *policy, s
     if (session->gateway->is_gone)
         return err_set(err, ERR_UNAVAILABLE, "the gateway's process is gone");
     return 0;
+}
+
+void gateway_set_limits(struct gateway_session *session, const struct porter_limits *limits)
+{
+    AUTO_BUF struct buf config = {0};
+    session->options.limits = *limits;
+    put_config(session, &config);
+    struct post post = {.type = GATEWAY_CONFIG, .bytes = buf_str(&config)};
+    tell_or_end(session, &post);
+}
+
+void gateway_set_keys(struct gateway_session *session, const struct secrets *secrets,
+                      struct authority *authority)
+{
+    session->options.secrets = secrets;
+    session->options.authority = authority;
+    forget_worker(session);
 }

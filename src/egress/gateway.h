@@ -74,10 +74,17 @@ static inline void gateway_closep(struct gateway_session **p)
  * PORTER_SOCKETS_MAX. */
 int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd,
                 struct err *err) MUST_USE;
-/* Holds as soon as the worker has read it; the next worker begins with it. */
-/* UNAVAILABLE once the maker is gone, and nothing leaves any more. */
+/* Holds as soon as the worker has read it; the next worker begins with it. UNAVAILABLE once the
+ * maker is gone, and nothing leaves any more. */
 int gateway_set_policy(struct gateway_session *session, struct policy *policy,
                        struct err *err) MUST_USE;
+
+void gateway_set_limits(struct gateway_session *session, const struct porter_limits *limits);
+/* Other secrets, and the authority that opens their hosts; borrowed as in the options. The worker
+ * ends with the old ones, and every open connection with it: none goes on with a value that holds
+ * no more. */
+void gateway_set_keys(struct gateway_session *session, const struct secrets *secrets,
+                      struct authority *authority);
 
 /* The maker: all of the process. Its socket to the owner is GATEWAY_FD. */
 int gateway_main(void);

@@ -17,12 +17,13 @@ enum gateway_message {
     GATEWAY_NAMES,     /* lines: names that have addresses, in order; before the next */
     GATEWAY_SECRETS,   /* packed; before the next, as is */
     GATEWAY_AUTHORITY, /* packed */
-    GATEWAY_CONFIG,    /* JSON; the worker begins to serve */
+    GATEWAY_CONFIG,    /* JSON; the worker begins to serve, or holds to it from now on */
     GATEWAY_POLICY,    /* text */
     GATEWAY_SOCKET,    /* as ADD */
     /* worker to owner */
     GATEWAY_BLOCKED, /* JSON */
     GATEWAY_NAME,    /* "17 example.com" */
+    GATEWAY_MOVED,   /* "1024": bytes of both directions since the worker began */
 };
 
 struct gateway_socket {

@@ -36,7 +36,7 @@ static struct {
     struct tls_trust *tls; /* inherited; NULL: no connection is opened */
     struct secrets *secrets;
     struct authority *authority;
-    int64_t idle_ms;
+    int64_t idle_ms, told_bytes;
     char space[POST_MAX];
 } self;
 
@@ -70,8 +70,23 @@ static void on_name(UNUSED void *ctx, const struct host *host)
     say(GATEWAY_NAME, buf_str(&text));
 }
 
+/* A limit on all bytes counts what every worker of the sandbox has moved. */
+static void tell_bytes(void)
+{
+    AUTO_BUF struct buf text = {0};
+    if (self.porter == NULL)
+        return;
+    struct porter_stats stats = porter_stats(self.porter);
+    if (stats.sent + stats.received == self.told_bytes)
+        return;
+    self.told_bytes = stats.sent + stats.received;
+    buf_printf(&text, "%lld", (long long)self.told_bytes);
+    say(GATEWAY_MOVED, buf_str(&text));
+}
+
 static void on_check(UNUSED void *ctx)
 {
+    tell_bytes();
     if (self.porter != NULL && porter_idle_ms(self.porter) >= self.idle_ms)
         loop_stop(self.loop);
 }
@@ -82,6 +97,17 @@ static int64_t number(const struct json_t *object, const char *key)
 {
     int64_t n = 0;
     return json_to_i64(json_get(object, key), &n) ? n : 0;
+}
+
+static struct porter_limits read_limits(const struct json_t *config)
+{
+    return (struct porter_limits){.connections = number(config, "connections"),
+                                  .bytes_per_second = number(config, "bytesPerSecond"),
+                                  .bytes_total = number(config, "bytesTotal"),
+                                  .head_ms = number(config, "headMs"),
+                                  .idle_ms = number(config, "idleMs"),
+                                  .total_ms = number(config, "totalMs"),
+                                  .bytes_before = number(config, "bytesBefore")};
 }
 
 static int open_porter(const struct json_t *config, struct policy *policy, struct err *err)
@@ -95,12 +121,7 @@ static int open_porter(const struct json_t *config, struct policy *policy, struc
         .policy = policy,
         .dns_servers = buf_cstr(&self.servers),
         .no_files = true,
-        .limits = {.connections = number(config, "connections"),
-                   .bytes_per_second = number(config, "bytesPerSecond"),
-                   .bytes_total = number(config, "bytesTotal"),
-                   .head_ms = number(config, "headMs"),
-                   .idle_ms = number(config, "idleMs"),
-                   .total_ms = number(config, "totalMs")},
+        .limits = read_limits(config),
         .tls = self.tls,
         .authority = self.authority,
         .secrets = self.secrets,
@@ -130,7 +151,12 @@ static int on_config(const struct post *post, struct err *err)
     if (json_to_str(json_get(config, "policy"), &text) &&
         policy_parse(text, POLICY_BY_OPERATOR, &policy, err) < 0)
         return -1;
-    return self.porter == NULL ? open_porter(config, policy, err) : 0;
+    if (self.porter == NULL)
+        return open_porter(config, policy, err);
+    struct porter_limits limits = read_limits(config);
+    porter_set_policy(self.porter, policy);
+    porter_set_limits(self.porter, &limits);
+    return 0;
 }
 
 static int on_policy(const struct post *post, struct err *err)
@@ -265,6 +291,7 @@ int gateway_work(int owner_fd, const struct gateway_socket *sockets, size_t coun
         return 1;
     on_owner(NULL, 0);
     loop_run(self.loop);
+    tell_bytes();
     /* Open connections end with the process; there is nothing to save. */
     return 0;
 }

@@ -19,9 +19,19 @@ void group_hosts_done(struct group_hosts *hosts)
     buf_done(&hosts->settings);
 }
 
+const char *group_name(size_t group)
+{
+    static const char *const names[GROUP_COUNT] = {[GROUP_NPM] = "npm", [GROUP_PYPI] = "pypi"};
+    assert(group < GROUP_COUNT);
+    return names[group];
+}
+
 bool group_is_name(struct str name)
 {
-    return str_eq(name, STR("npm")) || str_eq(name, STR("pypi"));
+    for (size_t i = 0; i < GROUP_COUNT; i++)
+        if (str_eq(name, str_of(group_name(i))))
+            return true;
+    return false;
 }
 
 static const char *env_of(const struct group_sources *sources, const char *name)

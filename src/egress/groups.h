@@ -8,6 +8,9 @@
 
 struct err;
 
+enum { GROUP_NPM, GROUP_PYPI, GROUP_COUNT };
+const char *group_name(size_t group);
+
 struct group_hosts {
     struct buf allow;    /* "HOST:PORT", with ", " between */
     struct buf private;  /* "HOST=ADDRESS:PORT", likewise: where a registry has such addresses */

@@ -310,11 +310,11 @@ static struct verdict judge(void *ctx, struct str method, struct str path)
     return verdict;
 }
 
-static void on_talked(void *ctx, const char *why)
+static void on_talked(void *ctx, const char *reason, const char *why)
 {
     struct guest *guest = ctx;
     /* The one refusal that is not ours to make but the conversation's. */
-    if (why != NULL && strstr(why, "another host") != NULL) {
+    if (why != NULL && reason != NULL && strcmp(reason, REWRITE_HOST_MISMATCH) == 0) {
         struct verdict verdict = verdict_make(VERDICT_HOST_HEADER, "blocked %.100s:%d: %.80s",
                                               guest->host.text, guest->port, why);
         porter_tell(guest->porter, guest->channel, &verdict, guest->host.text, guest->port);

@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "egress/authority.h"
 #include "egress/secrets.h"
+#include "egress/verdict.h"
 
 static bool is_limited(const struct policy_rule *rule)
 {
@@ -44,4 +45,33 @@ struct authority *opened_authority(const struct policy *policy, const struct sec
     struct authority *authority = authority_new(hosts.ptr, is_any ? 0 : hosts.len);
     vec_done(&hosts);
     return authority;
+}
+
+static bool is_open(const struct policy *policy, const struct secret_place *place)
+{
+    struct verdict_request request = {
+        .scheme = "https", .host = &place->host, .port = place->port, .method = STR("GET")};
+    switch (policy == NULL ? VERDICT_POLICY_NONE : verdict_judge(policy, &request).reason) {
+    case VERDICT_POLICY_NONE:
+    case VERDICT_HOST:
+    case VERDICT_HOST_DENIED:
+    case VERDICT_PORT:
+        return false;
+    default: /* methods, paths and addresses are another question */
+        return true;
+    }
+}
+
+int opened_check_rule(const struct secret_rule *rule, const struct policy *policy,
+                      const char *remedy, struct err *err)
+{
+    for (size_t i = 0; i < rule->place_count; i++) {
+        const struct secret_place *place = &rule->places[i];
+        if (!is_open(policy, place))
+            return err_set(err, ERR_INVALID,
+                           "secret %s is for %.80s:%d, which may not be reached; %s %.80s:%d",
+                           rule->name, place->host.text, place->port, remedy, place->host.text,
+                           place->port);
+    }
+    return 0;
 }

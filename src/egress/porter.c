@@ -136,7 +136,11 @@ void porter_set_limits(struct porter *porter, const struct porter_limits *limits
         filled.total_ms = PORTER_TOTAL_MS;
     porter->limits = filled;
     porter->meter.per_second = filled.bytes_per_second;
-    porter->meter.total_max = filled.bytes_total;
+    /* A limit that was used up before anything comes is still a limit. */
+    porter->meter.total_max = filled.bytes_total == 0 ? 0
+                              : filled.bytes_total > filled.bytes_before
+                                  ? filled.bytes_total - filled.bytes_before
+                                  : 1;
     porter->meter.filled_ns = clock_now_ns();
     porter->meter.budget = filled.bytes_per_second / 4;
 }

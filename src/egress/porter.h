@@ -34,6 +34,7 @@ struct porter_limits {
     int64_t bytes_per_second, bytes_total; /* of both directions together; 0: no limit */
     int64_t head_ms;                       /* until a client has said what it wants */
     int64_t idle_ms, total_ms;             /* of one connection */
+    int64_t bytes_before; /* of bytes_total, that an earlier porter of this sandbox has moved */
 };
 
 enum porter_channel {

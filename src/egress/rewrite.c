@@ -68,6 +68,11 @@ bool rewrite_is_passing(const struct rewrite *rewrite)
     return rewrite->request_state == REQUEST_PASS;
 }
 
+const char *rewrite_reason(const struct rewrite *rewrite)
+{
+    return rewrite->reason;
+}
+
 const char *rewrite_why(const struct rewrite *rewrite)
 {
     return rewrite->why;
@@ -133,6 +138,7 @@ void rewrite_put_refusal(int status, const char *reason, const char *text, bool 
 void rewrite_refuse(struct rewrite *rewrite, int status, const char *reason, const char *text)
 {
     rewrite->stats.refused++;
+    rewrite->reason = reason;
     rewrite_put_refusal(status, reason, text, rewrite->is_head, &rewrite->to_client);
     rewrite_end(rewrite, text);
 }

@@ -93,4 +93,7 @@ bool rewrite_is_passing(const struct rewrite *rewrite);
 /* Why the last request was refused or the conversation ended, for a log: holds nothing of heads or
  * bodies. "" when all was well. */
 const char *rewrite_why(const struct rewrite *rewrite);
+/* The reason that a refused client was told, as in REWRITE_HOST_MISMATCH; NULL when none was. */
+const char *rewrite_reason(const struct rewrite *rewrite);
+#define REWRITE_HOST_MISMATCH "host_mismatch"
 struct rewrite_stats rewrite_stats(const struct rewrite *rewrite);

@@ -29,6 +29,7 @@ struct rewrite {
     struct buf to_server, to_client;
     struct rewrite_stats stats;
     char why[VERDICT_TEXT_SIZE];
+    const char *reason; /* of a refusal, machine-readable; NULL: none */
     bool is_cut;
 
     enum request_state request_state;

@@ -45,7 +45,7 @@ static bool read_absolute(struct rewrite *rewrite, struct line *line)
         return refuse(rewrite, 400, "request_invalid", err.msg);
     if (line->url.is_https != rewrite->options.is_https ||
         !is_here(rewrite, &line->url.host, line->url.port))
-        return refuse(rewrite, 403, "host_mismatch",
+        return refuse(rewrite, 403, REWRITE_HOST_MISMATCH,
                       "the request is for another host than its connection");
     line->target = line->url.target;
     return true;
@@ -104,7 +104,7 @@ static bool read_host(struct rewrite *rewrite)
     if (colon < text.len && !str_to_i64(str_slice(text, colon + 1, text.len), 1, 65535, &port))
         return refuse(rewrite, 400, "request_invalid", "the Host header's port is no port");
     return is_here(rewrite, &host, (uint16_t)port) ||
-           refuse(rewrite, 403, "host_mismatch",
+           refuse(rewrite, 403, REWRITE_HOST_MISMATCH,
                   "the Host header names another host than the connection");
 }
 

@@ -289,6 +289,15 @@ int secrets_load(struct secrets *secrets, const struct secret_rule *rule, struct
     return secrets_add(secrets, rule, secret_reveal(value), err);
 }
 
+void secrets_keep_placeholders(struct secrets *secrets, const struct secrets *before)
+{
+    for (size_t i = 0; i < secrets->count; i++)
+        for (size_t k = 0; k < secrets_count(before); k++)
+            if (strcmp(secrets->entries[i]->rule.name, before->entries[k]->rule.name) == 0)
+                memcpy(secrets->entries[i]->placeholder, before->entries[k]->placeholder,
+                       PLACEHOLDER_SIZE);
+}
+
 void secrets_renew(struct secrets *secrets)
 {
     for (size_t i = 0; i < secrets->count; i++)

@@ -76,6 +76,9 @@ int secrets_add(struct secrets *secrets, const struct secret_rule *rule, struct 
  * environment once read, so start no process before. NOT_FOUND when it is not set or the file is
  * not there. */
 int secrets_load(struct secrets *secrets, const struct secret_rule *rule, struct err *err) MUST_USE;
+/* Each entry gets the placeholder that the one of its name has in `before` (NULL: none has), so
+ * that programs which hold it go on when a value is exchanged. */
+void secrets_keep_placeholders(struct secrets *secrets, const struct secrets *before);
 /* A restored or forked sandbox gets placeholders of its own; the old ones mean nothing then. */
 void secrets_renew(struct secrets *secrets);
 

@@ -59,7 +59,8 @@ static void on_soon(void *ctx)
 {
     struct talk *talk = ctx;
     const char *why = rewrite_why(talk->rewrite);
-    talk->options.done(talk->options.ctx, why[0] == '\0' ? NULL : why);
+    talk->options.done(talk->options.ctx, rewrite_reason(talk->rewrite),
+                       why[0] == '\0' ? NULL : why);
 }
 
 static void count(struct talk *talk, size_t bytes, bool is_sent)

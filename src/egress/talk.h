@@ -27,8 +27,9 @@ struct talk_options {
     bool is_single;                /* one exchange and no more: for requests to a proxy */
     struct meter *meter;
     struct verdict (*judge)(void *ctx, struct str method, struct str path);
-    /* Once, later: the conversation is over. `why` is for a log, NULL when all was well. */
-    void (*done)(void *ctx, const char *why);
+    /* Once, later: the conversation is over. `why` is for a log, NULL when all was well;
+     * `reason` as in rewrite_reason. */
+    void (*done)(void *ctx, const char *reason, const char *why);
     void *ctx;
 };
 

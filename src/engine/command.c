@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/command_internal.h"
+#include "engine/network.h"
 #include "engine/session_internal.h"
 
 static const char *const stream_names[] = {"stdout", "stderr", "tty"};
@@ -275,8 +276,11 @@ static void put_env(struct starting *starting, const struct sandbox *sandbox)
     static const char *const fixed[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
         "USER=sandbox", "LANG=C.UTF-8"};
-    const struct engine_pairs *lists[] = {&sandbox->info.env, &starting->env};
-    size_t count = 0, all = countof(fixed) + 2 + lists[0]->len + lists[1]->len;
+    struct engine_pairs net = {0};
+    if (sandbox->net != NULL)
+        net = network_env(sandbox->net, true, &starting->arena);
+    const struct engine_pairs *lists[] = {&net, &sandbox->info.env, &starting->env};
+    size_t count = 0, all = countof(fixed) + 2 + net.len + lists[1]->len + lists[2]->len;
     const char **env = arena_array(&starting->arena, const char *, all);
     for (size_t i = 0; i < countof(fixed); i++)
         env[count++] = fixed[i];

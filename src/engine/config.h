@@ -96,6 +96,9 @@ struct config_egress {
     struct config_list dns_servers; /* ADDRESS:PORT; empty: the system's */
     struct config_list private;     /* HOST=ADDRESS:PORT */
     struct str ca_file;             /* roots that TLS trusts; empty: the system's */
+    /* Of one sandbox; 0: no limit. */
+    int64_t connections, bytes_per_second, bytes_total;
+    int64_t head_seconds, idle_seconds, total_seconds;
 };
 
 /* A key that sandboxes use unseen; egress/secrets.h says how. */
@@ -105,6 +108,7 @@ struct config_bound_secret {
     struct str from;            /* "env:VARIABLE" or "file:/PATH" */
     const struct secret *value; /* from the environment; NULL when it is not set or in a file */
     struct config_list hosts, headers;
+    struct config_list tenants; /* that may give it to their sandboxes; "*": all */
 };
 
 struct config_bridges {

@@ -20,6 +20,8 @@ static const char *const modes[] = {"lazy", "warm", NULL};
 
 enum { DAY_SECONDS = 86400, YEAR_MINUTES = 525600, TERABYTE_MB = 1 << 20 };
 
+#define PETABYTE 1e15
+
 const struct config_key config_keys[] = {
     {"", "default_model", TEXT(CONFIG_MODEL), AT(config, default_model),
      .help = "Model that is used when none is asked for, as PROVIDER/MODEL"},
@@ -167,6 +169,19 @@ const struct config_key config_keys[] = {
     {"egress", "ca_file", TEXT(CONFIG_PATH), AT(config_egress, ca_file), .note = "the system's",
      .help = "File of the certificates (PEM) that TLS to hosts trusts, instead of the system's"},
 
+    {"egress", "connections", NUMBER(1, 1024, "1024"), AT(config_egress, connections),
+     .help = "Connections of one sandbox at once; the next ones wait"},
+    {"egress", "bytes_per_second", NUMBER(0, PETABYTE, "0"), AT(config_egress, bytes_per_second),
+     .help = "Bytes of both directions that one sandbox may move in a second; 0: no limit"},
+    {"egress", "bytes_total", NUMBER(0, PETABYTE, "0"), AT(config_egress, bytes_total),
+     .help = "Bytes of both directions that one sandbox may move in its life; 0: no limit"},
+    {"egress", "head_seconds", NUMBER(1, 3600, "10"), AT(config_egress, head_seconds),
+     .help = "Time in which a connection must say what it wants"},
+    {"egress", "idle_seconds", NUMBER(1, DAY_SECONDS, "300"), AT(config_egress, idle_seconds),
+     .help = "A connection on which nothing moves ends after this time"},
+    {"egress", "total_seconds", NUMBER(1, DAY_SECONDS, "86400"), AT(config_egress, total_seconds),
+     .help = "A connection ends after this time"},
+
     {"", "secrets", CONFIG_MAP, AT(config, bound_secrets), .opens = "secrets.*",
      .size = sizeof(struct config_bound_secret), .max = 64,
      .help = "Keys that sandboxes use and never see: one table [secrets.NAME] each, given to a "
@@ -183,6 +198,9 @@ const struct config_key config_keys[] = {
     {"secrets.*", "variable", TEXT(CONFIG_VARIABLE), AT(config_bound_secret, variable),
      .note = "NAME in capitals",
      .help = "Environment variable that holds the placeholder in a sandbox"},
+    {"secrets.*", "tenants", MANY(CONFIG_ANY, 64), AT(config_bound_secret, tenants),
+     .note = "holders of the scope admin",
+     .help = "Tenants of a server whose sandboxes may be given it; * for all"},
 
     {"", "bridges", CONFIG_TABLE, AT(config, bridges), .opens = "bridges",
      .help = "Functions of the host that JavaScript may call"},

@@ -4,8 +4,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "engine/config.h"
 #include "engine/internal.h"
+#include "engine/network.h"
 #include "engine/snapshot_build.h"
 
 enum { POOL_THREADS = 4, POOL_QUEUE = 4096, STOP_TICK_MS = 5, FREE_WAIT_MS = 5000 };
@@ -146,7 +148,9 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .engine = engine,
         .on_gone = on_gone,
         .on_maker_gone = on_maker_gone,
+        .on_blocked = network_blocked,
     };
+    engine->groups = groups_new(engine);
     open_providers(engine);
     if (load(engine, err) < 0)
         return err_wrap(err, "read the store");
@@ -292,6 +296,7 @@ struct engine *engine_free(struct engine *engine)
             engine->tables[tier]->close(engine->providers[tier]);
         engine->providers[tier] = NULL; /* what the store still answers finds none */
     }
+    engine->groups = groups_free(engine->groups);
     (void)pool_free(engine->pool);
     answer_give(engine->stop_answer, NULL);
     (void)store_free(engine->store);
@@ -311,6 +316,7 @@ struct engine *engine_free(struct engine *engine)
     volume_done_all(engine);
     snapshot_done_all(engine);
     key_done(engine);
+    (void)secret_free(engine->seal_key);
     free(engine->data_dir);
     free(engine);
     return NULL;

@@ -3,6 +3,7 @@
 #include "engine/eval.h"
 
 #include "engine/config.h"
+#include "engine/keyring.h"
 #include "engine/session_internal.h"
 #include "runtime/packages.h"
 #include "runtime/runtimes.h"
@@ -231,6 +232,10 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
     evaluating->spec.requirements = requirements;
     evaluating->spec.env = pairs_dup(&spec->env, arena);
     evaluating->spec.network = arena_dup(arena, buf_str(&policy));
+    if (spec_check_secrets(evaluating->engine, caller, &spec->secrets, buf_str(&policy), err) < 0 ||
+        keyring_keep(evaluating->engine, caller->tenant, &spec->secrets, NULL, arena,
+                     &evaluating->spec.secrets, err) < 0)
+        return -1;
     evaluating->tenant = arena_dup(arena, caller->tenant);
     put_modules(evaluating, spec, session);
     return 0;
@@ -252,6 +257,7 @@ static int make_single(struct evaluating *evaluating, const struct engine_caller
                                   .runtime = str_of(runtime->name),
                                   .limits.memory_bytes = spec->memory_bytes,
                                   .network = spec->network,
+                                  .secrets = spec->secrets,
                                   .timeout_ms = -1,
                                   .idle_ms = -1,
                                   .on_timeout = SANDBOX_KILL_AT_TIMEOUT};

@@ -2,7 +2,7 @@
 
 /* Code that is evaluated: a value comes back. Part of engine/engine.h. */
 
-#include "engine/caller.h"
+#include "engine/sandbox.h"
 #include "isolate/isolate.h"
 #include "runtime/hints.h"
 #include "runtime/output.h"
@@ -29,11 +29,12 @@ struct eval_spec {
     size_t module_count;
     struct engine_pairs env;
     struct hints hints;
-    struct str network;     /* one-shot: a policy; empty for none */
-    int64_t timeout_ms;     /* 0: the sandbox's; an isolate's is brought into its limits */
-    int64_t memory_bytes;   /* one-shot; 0: the configuration's */
-    bool wants_text;        /* result.text too */
-    enum isolate_lang lang; /* filled in by the engine */
+    struct str network;             /* one-shot: a policy; empty for none */
+    struct sandbox_secrets secrets; /* one-shot, too */
+    int64_t timeout_ms;             /* 0: the sandbox's; an isolate's is brought into its limits */
+    int64_t memory_bytes;           /* one-shot; 0: the configuration's */
+    bool wants_text;                /* result.text too */
+    enum isolate_lang lang;         /* filled in by the engine */
 };
 
 /* `kernel` in a jail, else `run` with what is below it. */

@@ -12,6 +12,7 @@
     X(SANDBOX_CHECKPOINT, "sandbox.checkpoint")                                                    \
     X(SANDBOX_ROLLBACK, "sandbox.rollback")                                                        \
     X(SANDBOX_DELETED, "sandbox.deleted")                                                          \
+    X(NETWORK_BLOCKED, "network.blocked")                                                          \
     X(COMMAND_STARTED, "command.started")                                                          \
     X(COMMAND_ENDED, "command.ended")                                                              \
     X(SESSION_CREATED, "session.created")                                                          \

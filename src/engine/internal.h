@@ -69,7 +69,10 @@ struct checkpoint {
     int64_t created_ms;
 };
 
+struct groups;
+struct network;
 struct sandbox;
+struct secret;
 
 /* Somebody who waits until a sandbox stands still. */
 struct want {
@@ -84,6 +87,9 @@ struct sandbox {
     struct sandbox_info info; /* what the outside sees; its texts are below */
     struct arena arena;       /* what never changes */
     struct arena labels;      /* name and metadata */
+    struct arena keys;        /* its secrets, sealed */
+    struct network *net;      /* of its place; NULL: has none */
+    struct map blocked;       /* hosts that it was refused since its policy changed */
     struct buf network, image;
     char reason[ERR_MSG_MAX];
     VEC(struct checkpoint) checkpoints;
@@ -122,9 +128,11 @@ struct engine {
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;
-    uint64_t log_bytes;    /* kept of all logs, about */
-    VEC(char *) unremoved; /* sandboxes that are gone and whose rows are not */
-    size_t reclaiming;     /* providers that still clear up */
+    uint64_t log_bytes;      /* kept of all logs, about */
+    VEC(char *) unremoved;   /* sandboxes that are gone and whose rows are not */
+    struct secret *seal_key; /* NULL until needed */
+    struct groups *groups;
+    size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
     struct building *buildings; /* snapshots from dependencies */
     struct engine_dependencies dependencies;
@@ -170,6 +178,8 @@ size_t page_limit(const struct engine_page *page);
 struct sandbox *sandbox_new(struct engine *engine, struct str id, struct str tenant);
 struct sandbox *sandbox_free(struct sandbox *sandbox);
 void sandbox_set_network(struct sandbox *sandbox, struct str network);
+/* What its place is made with from now on; takes `network`, which may be NULL. */
+void sandbox_set_net(struct sandbox *sandbox, struct network *network);
 void sandbox_set_image(struct sandbox *sandbox, struct str image);
 void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
                             struct str image, int64_t created_ms);
@@ -217,6 +227,10 @@ void sandbox_begin_resume(struct sandbox *sandbox);
 void sandbox_begin_stop(struct sandbox *sandbox, const char *reason, struct answer *answer);
 void sandbox_remove(struct sandbox *sandbox, struct store_batch *batch, struct answer *answer);
 void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct err *why);
+
+/* sandbox_change.c. A place that went back to an earlier state gets placeholders of its own: those
+ * that the state may hold mean nothing. */
+void sandbox_renew_network(struct sandbox *sandbox);
 
 /* sandbox_row.c */
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch);
@@ -300,9 +314,14 @@ int spec_check(struct engine *engine, const struct engine_caller *caller,
 int spec_check_env(const struct engine_pairs *env, struct err *err) MUST_USE;
 int spec_check_metadata(const struct engine_pairs *metadata, struct err *err) MUST_USE;
 int spec_check_time(int64_t ms, const char *what, struct err *err) MUST_USE;
+int spec_check_limits(const struct sandbox_limits *limits, struct err *err) MUST_USE;
 /* The policy in its own words. */
 int spec_policy(const struct engine_caller *caller, struct str text, struct buf *out,
                 struct err *err) MUST_USE;
+/* Can they be, with this policy? */
+int spec_check_secrets(const struct engine *engine, const struct engine_caller *caller,
+                       const struct sandbox_secrets *secrets, struct str policy,
+                       struct err *err) MUST_USE;
 /* The configuration's for DEFAULT. */
 enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier);
 void spec_put_json(const struct sandbox_spec *spec, struct json_out *out);

@@ -7,13 +7,10 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "egress/settings.h"
+#include "engine/network.h"
 #include "jail/jail_fork.h"
 
-enum {
-    TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
-    NETWORK_LINES_MAX = 32,
-};
+enum { TAKEN_AT_ONCE = 64 }; /* events, before others on the loop have their turn */
 
 /* --- Its line and its output --- */
 
@@ -209,34 +206,20 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
 
 /* --- Its start --- */
 
-/* The way out, for programs that look for a proxy. */
-static size_t put_network(const struct place *place, struct arena *arena, const char **env)
-{
-    AUTO_BUF struct buf lines = {0};
-    size_t count = 0;
-    if (place->network == NULL)
-        return 0;
-    settings_put(SETTINGS_PROXY_PORT, access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE : NULL,
-                 &lines);
-    struct str rest = buf_str(&lines), line;
-    while (count < NETWORK_LINES_MAX && str_split(&rest, '\n', &line))
-        if (line.len > 0)
-            env[count++] = arena_dup(arena, line).ptr;
-    return count;
-}
-
 const char **context_env(const struct context *context, struct arena *arena)
 {
     static const char *const fixed[] = {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
         "USER=sandbox", "LANG=C.UTF-8", "TERM=dumb"};
-    const struct engine_pairs *lists[] = {&context->place->env, &context->env};
-    size_t count = 0, all = countof(fixed) + NETWORK_LINES_MAX + lists[0]->len + lists[1]->len + 1;
+    struct engine_pairs net = {0};
+    if (context->place->net != NULL)
+        net = network_env(context->place->net, true, arena);
+    const struct engine_pairs *lists[] = {&net, &context->place->env, &context->env};
+    size_t count = 0, all = countof(fixed) + net.len + lists[1]->len + lists[2]->len + 1;
     const char **env = arena_array(arena, const char *, all);
     for (size_t i = 0; i < countof(fixed); i++)
         env[count++] = fixed[i];
     env[0] = context->runtime->env[0]; /* its PATH */
-    count += put_network(context->place, arena, env + count);
     for (size_t list = 0; list < countof(lists); list++)
         for (size_t i = 0; i < lists[list]->len; i++) {
             struct engine_pair pair = lists[list]->items[i];

@@ -1,85 +1,372 @@
-/* The network of a jail's sandbox: a gateway of its own, judged by its policy. */
+/* The network of a jail's sandbox: a gateway of its own, judged by its policy.
+ *
+ * A jail is made without one. What it shall reach comes as a change, at its beginning and later:
+ * the warden opens sockets inside, they go to a session of the gateway, the ports that the policy
+ * names get sockets of their own, the roots that the jail trusts are written, and only then does
+ * the new policy hold. A step that fails leaves what held before. */
 
+#include "base/fd.h"
 #include "base/log.h"
+#include "egress/authority.h"
 #include "egress/gateway.h"
-#include "egress/policy.h"
 #include "egress/settings.h"
+#include "engine/config.h"
 #include "engine/jail_place.h"
+#include "engine/network.h"
+
+struct net_change {
+    struct place *place; /* NULL: it has gone, and the warden still owes an answer */
+    struct network *network;
+    engine_done *done;
+    void *ctx;
+    VEC(uint16_t) ports; /* still to be opened, the last one first */
+    void *writer;        /* of the roots; NULL: none */
+    bool is_asking;      /* the warden */
+};
+
+static void change_free(struct net_change *change)
+{
+    (void)network_free(change->network);
+    vec_done(&change->ports);
+    free(change);
+}
+
+/* The last word; whoever hears it may end the place. */
+static void finish(struct net_change *change, const struct err *why)
+{
+    struct place *place = change->place;
+    engine_done *done = change->done;
+    void *ctx = change->ctx;
+    place->net_change = NULL;
+    if (why == NULL) {
+        struct network *old = place->net;
+        place->net = network_ref(change->network);
+        (void)network_free(old);
+    }
+    change_free(change);
+    done(ctx, why);
+}
+
+/* --- What holds --- */
+
+static void apply(struct net_change *change)
+{
+    struct place *place = change->place;
+    const struct network *old = place->net, *new = change->network;
+    struct err err = {0};
+    bool has_other_keys =
+        old == NULL || old->secrets != new->secrets || old->authority != new->authority;
+    if (has_other_keys && (new->secrets != NULL || (old != NULL && old->secrets != NULL) ||
+                           new->authority != NULL || (old != NULL && old->authority != NULL)))
+        gateway_set_keys(place->network, new->secrets, new->authority);
+    gateway_set_limits(place->network, &new->limits);
+    int done = gateway_set_policy(place->network, new->policy, &err);
+    finish(change, done < 0 ? &err : NULL);
+}
+
+/* --- The roots that it trusts --- */
+
+static void on_written(void *ctx, UNUSED const struct file_answer *answer, const struct err *why)
+{
+    struct net_change *change = ctx;
+    void *writer = change->writer;
+    change->writer = NULL;
+    jail_writer_free(writer);
+    if (change->place == NULL)
+        change_free(change);
+    else if (why != NULL)
+        finish(change, why);
+    else
+        apply(change);
+}
+
+static int write_roots(struct net_change *change, struct err *err)
+{
+    static const struct file_writer_calls calls = {.on_done = on_written};
+    AUTO_BUF struct buf host = {0}, bundle = {0};
+    struct err none;
+    struct file_put put = {.path = STR(NETWORK_CA_FILE), .make_parents = true, .mode = 0644};
+    if (authority_read_host_bundle(&host, &none) < 0)
+        buf_clear(&host);
+    if (authority_put_bundle(change->network->authority, buf_str(&host), &bundle, err) < 0 ||
+        jail_file_put(change->place, &put, &calls, change, &change->writer, err) < 0)
+        return err_wrap(err, "write what the sandbox trusts");
+    (void)jail_writer_write(change->writer, buf_str(&bundle));
+    jail_writer_finish(change->writer);
+    return 0;
+}
+
+static void give_roots(struct net_change *change)
+{
+    struct place *place = change->place;
+    const struct authority *authority = change->network->authority;
+    struct err err = {0};
+    if (authority == NULL || (place->net != NULL && place->net->authority == authority)) {
+        apply(change);
+    } else if (write_roots(change, &err) < 0) {
+        finish(change, &err);
+    }
+}
+
+/* --- Ports --- */
+
+static bool has_port(const struct place *place, const struct net_change *change, uint16_t port)
+{
+    if (port == 0 || port == 53 || port == 80 || port == 443 || port == SETTINGS_PROXY_PORT)
+        return true;
+    VEC_EACH (have, &place->ports)
+        if (*have == port)
+            return true;
+    VEC_EACH (wanted, &change->ports)
+        if (*wanted == port)
+            return true;
+    return false;
+}
+
+static void want_ports(struct net_change *change)
+{
+    const struct policy *policy = change->network->policy;
+    change->ports.len = 0;
+    VEC_EACH (rule, &policy->allow)
+        for (size_t i = 0; i < rule->port_count; i++)
+            if (!has_port(change->place, change, rule->ports[i]))
+                *vec_push(&change->ports) = rule->ports[i];
+    VEC_EACH (entry, &policy->private)
+        if (!has_port(change->place, change, entry->port))
+            *vec_push(&change->ports) = entry->port;
+}
+
+static void join(struct net_change *change);
+static void open_port(struct net_change *change);
+
+/* True when the answer still counts for something. */
+static bool answered(struct net_change *change)
+{
+    change->is_asking = false;
+    if (change->place != NULL)
+        return true;
+    change_free(change);
+    return false;
+}
+
+static void on_port(struct request *request, const struct warden_event *event,
+                    const struct err *why)
+{
+    struct net_change *change = request->ctx;
+    AUTO_CLOSE int fd = event == NULL ? -1 : event->fd;
+    struct err err = {0};
+    if (!answered(change))
+        return;
+    struct place *place = change->place;
+    if (why != NULL) {
+        err = *why;
+        (void)err_wrap(&err, "network: port %d is taken inside", change->ports.ptr[0]);
+        finish(change, &err);
+    } else if (place->network == NULL) { /* the gateway died meanwhile */
+        join(change);
+    } else if (gateway_add(place->network, PORTER_OPEN, fd_take(&fd), &err) < 0) {
+        finish(change, &err);
+    } else {
+        *vec_push(&place->ports) = change->ports.ptr[0];
+        vec_remove(&change->ports, 0);
+        open_port(change);
+    }
+}
+
+static void open_port(struct net_change *change)
+{
+    struct err err = {0};
+    uint32_t number = 0;
+    if (change->ports.len == 0) {
+        give_roots(change);
+        return;
+    }
+    if (jail_ask_listen(change->place->jail, change->ports.ptr[0], &number, &err) < 0) {
+        finish(change, &err);
+        return;
+    }
+    change->is_asking = true;
+    (void)jail_warden_asked(change->place->provider, number, on_port, change);
+}
+
+/* --- The gateway --- */
+
+static void on_blocked(void *ctx, const struct gateway_event *event)
+{
+    const struct place *place = ctx;
+    const struct provider_host *host = place->provider->host;
+    host->on_blocked(host->engine, str_of(place->id), event->channel, event->host, event->port,
+                     event->reason, event->text);
+}
+
+static void on_joined_again(void *ctx, const struct err *why)
+{
+    const struct place *place = ctx;
+    if (why != NULL)
+        log_error("jail.network", LOG_STR("sandbox", place->id), LOG_STR("error", why->msg));
+}
+
+/* Nothing leaves without it; every sandbox is given to the next one. */
+static void gateway_died(struct provider *provider)
+{
+    log_error("jail.gateway", LOG_STR("error", "the maker of gateways died; another is started"));
+    for (struct place *place = provider->places; place != NULL; place = place->next) {
+        place->network = gateway_close(place->network);
+        place->ports.len = 0;
+    }
+    jail_network_stop(provider);
+    for (struct place *place = provider->places; place != NULL; place = place->next) {
+        struct network *network = place->net;
+        if (network == NULL || network_is_offline(network) || place->net_change != NULL ||
+            place->is_gone)
+            continue;
+        place->net = NULL; /* nothing of it holds now */
+        jail_network_set(place, network, on_joined_again, place);
+        (void)network_free(network);
+    }
+}
 
 static void on_gateway(void *ctx, UNUSED int events)
 {
     struct provider *provider = ctx;
-    if (!gateway_step(provider->gateway)) {
-        /* Nothing leaves a sandbox without it; new ones get a new one. */
-        log_error("jail.gateway", LOG_STR("error", "the maker of gateways died"));
-        provider->gateway_watch = watch_free(provider->gateway_watch);
+    if (!gateway_step(provider->gateway))
+        gateway_died(provider);
+}
+
+static int open_gateway(struct provider *provider, bool needs_roots, struct err *err)
+{
+    const struct str file = provider->host->config->egress.ca_file;
+    AUTO_BUF struct buf path = {0};
+    if (provider->gateway == NULL) {
+        if (gateway_start(provider->host->program, &provider->gateway, err) < 0)
+            return -1;
+        if (watch_new(provider->host->loop, gateway_fd(provider->gateway), WATCH_READ, on_gateway,
+                      provider, &provider->gateway_watch, err) < 0)
+            return -1;
     }
-}
-
-static int open_gateway(struct provider *provider, struct err *err)
-{
-    if (provider->gateway != NULL)
+    if (!needs_roots || provider->has_roots)
         return 0;
-    if (gateway_start(provider->host->program, &provider->gateway, err) < 0)
-        return -1;
-    return watch_new(provider->host->loop, gateway_fd(provider->gateway), WATCH_READ, on_gateway,
-                     provider, &provider->gateway_watch, err);
+    buf_put(&path, file);
+    provider->has_roots = true;
+    return gateway_use_roots(provider->gateway, file.len > 0 ? buf_cstr(&path) : NULL, err);
 }
 
-bool jail_is_offline(struct str network)
-{
-    return network.len == 0 || str_eq(network, STR("none"));
-}
-
-int jail_network_plan(struct place *place, struct err *err)
-{
-    if (open_gateway(place->provider, err) < 0)
-        return -1;
-    place->plan.net = JAIL_NET_GATEWAY;
-    place->plan.gateway_port = SETTINGS_PROXY_PORT;
-    return 0;
-}
-
-int jail_network_join(struct place *place, struct str network, struct err *err)
+/* Nothing is allowed yet. */
+static int open_session(struct place *place, const int sockets[JAIL_SOCKETS], struct err *err)
 {
     static const enum porter_socket kinds[JAIL_SOCKETS] = {
         [JAIL_SOCKET_PROXY] = PORTER_PROXY,     [JAIL_SOCKET_DNS] = PORTER_DNS,
         [JAIL_SOCKET_DNS_TCP] = PORTER_DNS_TCP, [JAIL_SOCKET_HTTP] = PORTER_OPEN,
         [JAIL_SOCKET_HTTPS] = PORTER_OPEN,
     };
-    AUTO_POLICY struct policy *policy = NULL;
     struct provider *provider = place->provider;
-    if (policy_parse(network, POLICY_BY_OPERATOR, &policy, err) < 0)
-        return -1;
     struct gateway_session_options options = {
-        .policy = policy,
-        .dns_servers = provider->dns_servers.len > 0 ? buf_cstr(&provider->dns_servers) : NULL};
-    if (gateway_open(provider->gateway, &options, &place->network, err) < 0)
-        return -1;
-    for (int i = 0; i < JAIL_SOCKETS; i++)
-        if (gateway_add(place->network, kinds[i],
-                        jail_take_socket(place->jail, (enum jail_socket)i), err) < 0)
-            return -1;
-    return 0;
+        .dns_servers = provider->dns_servers.len > 0 ? buf_cstr(&provider->dns_servers) : NULL,
+        .on_blocked = on_blocked,
+        .ctx = place};
+    int done = gateway_open(provider->gateway, &options, &place->network, err);
+    for (int i = 0; i < JAIL_SOCKETS; i++) {
+        int fd = sockets[i];
+        if (done < 0)
+            fd_close(&fd);
+        else
+            done = gateway_add(place->network, kinds[i], fd, err);
+    }
+    return done;
 }
 
-void jail_network_set(struct place *place, struct str network)
+static void on_sockets(struct request *request, const struct warden_event *event,
+                       const struct err *why)
 {
-    AUTO_POLICY struct policy *policy = NULL;
+    struct net_change *change = request->ctx;
     struct err err = {0};
-    if (place->network == NULL) {
-        if (!jail_is_offline(network))
-            log_warn("jail.network", LOG_STR("sandbox", place->id),
-                     LOG_STR("error", "it was made without a network; the next start has one"));
+    bool counts = answered(change);
+    if (!counts || why != NULL) {
+        for (int i = 0; event != NULL && event->has_sockets && i < JAIL_SOCKETS; i++) {
+            int fd = event->sockets[i];
+            fd_close(&fd);
+        }
+        if (counts)
+            finish(change, why);
         return;
     }
-    if (policy_parse(network, POLICY_BY_OPERATOR, &policy, &err) < 0 ||
-        gateway_set_policy(place->network, policy, &err) < 0)
-        log_error("jail.network", LOG_STR("sandbox", place->id), LOG_STR("error", err.msg));
+    if (!event->has_sockets) {
+        (void)err_set(&err, ERR_INTERNAL, "the warden sent no sockets");
+        finish(change, &err);
+    } else if (open_gateway(change->place->provider, change->network->authority != NULL, &err) <
+                   0 ||
+               open_session(change->place, event->sockets, &err) < 0) {
+        finish(change, &err);
+    } else {
+        want_ports(change);
+        open_port(change);
+    }
+}
+
+static void ask_sockets(struct net_change *change)
+{
+    struct err err = {0};
+    uint32_t number = 0;
+    if (jail_ask_gateway(change->place->jail, SETTINGS_PROXY_PORT, &number, &err) < 0) {
+        finish(change, &err);
+        return;
+    }
+    change->is_asking = true;
+    (void)jail_warden_asked(change->place->provider, number, on_sockets, change);
+}
+
+static void join(struct net_change *change)
+{
+    struct place *place = change->place;
+    struct err err = {0};
+    if (place->network == NULL && network_is_offline(change->network)) {
+        finish(change, NULL);
+    } else if (open_gateway(place->provider, change->network->authority != NULL, &err) < 0) {
+        finish(change, &err);
+    } else if (place->network == NULL) {
+        ask_sockets(change);
+    } else {
+        want_ports(change);
+        open_port(change);
+    }
+}
+
+void jail_network_set(struct place *place, struct network *network, engine_done *done, void *ctx)
+{
+    struct err err = {0};
+    if (place->net_change != NULL) {
+        (void)err_set(&err, ERR_BUSY, "its network is being changed; try again");
+        done(ctx, &err);
+        return;
+    }
+    struct net_change *change = mem_alloc(sizeof *change);
+    *change = (struct net_change){
+        .place = place, .network = network_ref(network), .done = done, .ctx = ctx};
+    place->net_change = change;
+    join(change);
+}
+
+void jail_network_end(struct place *place, const struct err *why)
+{
+    struct net_change *change = place->net_change;
+    if (change == NULL)
+        return;
+    engine_done *done = change->done;
+    void *ctx = change->ctx;
+    place->net_change = NULL;
+    change->place = NULL;
+    if (change->writer != NULL) {
+        jail_writer_free(change->writer);
+        change->writer = NULL;
+    }
+    if (!change->is_asking)
+        change_free(change);
+    done(ctx, why);
 }
 
 void jail_network_stop(struct provider *provider)
 {
     provider->gateway_watch = watch_free(provider->gateway_watch);
     provider->gateway = gateway_free(provider->gateway);
+    provider->has_roots = false;
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "engine/provider.h"
 #include "io/loop.h"
 #include "jail/files.h"
@@ -32,6 +33,7 @@ struct provider {
     struct jail_layers *layers;
     struct gateway *gateway; /* from the first sandbox with a network on */
     struct watch *gateway_watch;
+    bool has_roots; /* the gateway knows what to trust */
     struct buf dns_servers;
     struct place *places;
     struct runtime_places runtimes; /* directories of their programs; every jail sees them */
@@ -80,10 +82,12 @@ struct place {
     struct map installed;    /* requirements that were met */
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
-    struct gateway_session *network;
-    struct buf policy;                /* of the network */
     struct buf base_image, own_image; /* what it stands on: its snapshots; what it goes on from */
     struct rolling *rolling;          /* a rollback under way */
+    struct network *net;              /* what holds */
+    struct gateway_session *network;  /* NULL: no socket of it leads out */
+    VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
+    struct net_change *net_change;    /* under way */
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
@@ -119,12 +123,9 @@ void jail_fill_plan(const struct provider *provider, const struct sandbox_limits
                     struct jail_plan *plan);
 
 /* jail_network.c */
-bool jail_is_offline(struct str network);
-/* Before the jail is made: its plan gets a network, and the gateway's maker is started. */
-int jail_network_plan(struct place *place, struct err *err);
-/* After: the sockets inside are handed to a gateway of its own. */
-int jail_network_join(struct place *place, struct str network, struct err *err);
-void jail_network_set(struct place *place, struct str network);
+void jail_network_set(struct place *place, struct network *network, engine_done *done, void *ctx);
+/* The place goes: whoever waits for a change hears so. */
+void jail_network_end(struct place *place, const struct err *why);
 void jail_network_stop(struct provider *provider);
 
 /* jail_volumes.c: on the disk's thread, told on the loop. */

@@ -2,10 +2,12 @@
  * commands end with it; files, network and ports are the new one's from then on. */
 
 #include "engine/jail_layers.h"
+#include "engine/network.h"
 
 struct rolling {
     struct place *place; /* NULL: it has gone, and nobody waits */
     struct provider *provider;
+    struct jail *old; /* that ends once the new one stands */
     struct buf image;
     engine_done *done;
     void *ctx;
@@ -62,6 +64,19 @@ static void end_jail(struct provider *provider, struct jail *jail, request_event
     (void)jail_free(jail);
 }
 
+/* Without its network it goes on all the same: nothing leaves it. */
+static void on_joined(void *ctx, const struct err *why)
+{
+    struct rolling *rolling = ctx;
+    struct jail *old = rolling->old;
+    if (why == NULL) {
+        end_jail(rolling->provider, old, on_old_ended, rolling);
+        return;
+    }
+    end_jail(rolling->provider, old, on_dropped, NULL);
+    finish(rolling, why);
+}
+
 static void exchange(struct rolling *rolling, struct jail *jail)
 {
     struct place *place = rolling->place;
@@ -74,14 +89,11 @@ static void exchange(struct rolling *rolling, struct jail *jail)
         return;
     }
     jail_layers_stand(place, buf_str(&rolling->image));
-    struct str policy = buf_str(&place->policy);
-    if (!jail_is_offline(policy) && jail_network_join(place, policy, &err) < 0) {
-        /* It goes on without one: nothing leaves it. */
-        end_jail(rolling->provider, old, on_dropped, NULL);
-        finish(rolling, &err);
-        return;
-    }
-    end_jail(rolling->provider, old, on_old_ended, rolling);
+    struct network *network = place->net;
+    rolling->old = old;
+    place->net = NULL; /* nothing leaves the new one yet */
+    jail_network_set(place, network, on_joined, rolling);
+    (void)network_free(network);
 }
 
 static void on_made(struct request *request, const struct warden_event *event,

@@ -19,6 +19,7 @@ struct engine;
 struct exec;
 struct loop;
 struct map;
+struct network;
 struct place;
 struct pool;
 struct provider;
@@ -39,6 +40,9 @@ struct provider_host {
     /* The maker died and every place with it; the provider has made itself a new one, or says
      * so in `why`. */
     void (*on_maker_gone)(struct engine *engine, enum engine_tier tier, const struct err *why);
+    /* A sandbox was refused the way to a host; engine/network.h. */
+    void (*on_blocked)(struct engine *engine, struct str sandbox, const char *channel,
+                       const char *host, uint16_t port, const char *reason, const char *text);
 };
 
 /* What a new place shall be. */
@@ -50,6 +54,7 @@ struct place_spec {
     uint64_t fence;
     const struct str *snapshot_images; /* lowest first */
     size_t snapshot_count;
+    struct network *network; /* never NULL; a reference is to be taken */
 };
 
 typedef void place_done(void *ctx, struct place *place, const struct err *why);
@@ -142,7 +147,9 @@ struct provider_table {
     void (*checkpoint)(struct place *place, image_done *done, void *ctx);
     void (*rollback)(struct place *place, struct str image, engine_done *done, void *ctx);
     void (*image_delete)(struct provider *provider, struct str image);
-    void (*network)(struct place *place, struct str policy); /* checked before */
+    /* Holds once `done` says so. On failure what held before holds on. CONFLICT or BUSY when a
+     * program inside has taken a port that the policy names. */
+    void (*network)(struct place *place, struct network *network, engine_done *done, void *ctx);
 
     void (*volume_create)(struct provider *provider, struct str id, int64_t capacity_bytes,
                           engine_done *done, void *ctx);

@@ -10,6 +10,7 @@
 #include "egress/policy.h"
 #include "engine/config.h"
 #include "engine/isolate_hand.h"
+#include "engine/network.h"
 #include "runtime/bridges.h"
 #include "store/blobs.h"
 
@@ -40,6 +41,7 @@ struct op {
     struct isolate_limits limits;
     struct isolate_call call;
     struct buf env_json;
+    struct network *network;  /* of a single run */
     struct services services; /* of a single run */
     struct hand *hand;        /* of a single run */
     struct str image;         /* of ROLLBACK, RESUME, OPEN */
@@ -58,12 +60,14 @@ struct place {
     struct services services;
     struct hand *hand; /* NULL while it lies aside */
     uint32_t isolate;
-    struct str network;
+    struct network *network;
+    VEC(struct network *) old; /* networks that calls under way may still hold */
+    struct engine_pairs env;   /* in `arena` */
     struct arena arena;
     struct op *ops, **last_op; /* the first is under way */
     size_t op_count;
-    const struct op *started;   /* the one under way */
-    struct buf env_json, image; /* `image`: of its last pause */
+    const struct op *started; /* the one under way */
+    struct buf image;         /* of its last pause */
     bool is_broken;
     bool *ret_gone; /* set when it goes while somebody is told something */
 };
@@ -78,24 +82,18 @@ static void put_list(const struct config_list *list, struct buf *out)
         buf_printf(out, "%s%.*s", i > 0 ? "," : "", STR_ARG(list->items[i]));
 }
 
-static int fill_services(struct provider *provider, struct str network, struct services *services,
-                         struct err *err)
+/* The services borrow what the network holds. */
+static int fill_services(struct provider *provider, struct network *network,
+                         struct services *services, struct err *err)
 {
     const struct config *config = provider->host->config;
     AUTO_BUF struct buf weather = {0};
     buf_put(&weather, config->bridges.weather_url);
     *services = (struct services){.gate = provider->gate};
     services->remedy = "allow it in the sandbox's network policy";
-    if (policy_parse(network.len == 0 ? STR("none") : network, POLICY_BY_OPERATOR,
-                     &services->policy, err) < 0)
-        return -1;
+    services->policy = network->policy;
+    services->secrets = network->secrets;
     return services_set_weather(services, buf_cstr(&weather), buf_cstr(&provider->private), err);
-}
-
-static void drop_services(struct services *services)
-{
-    services_done(services);
-    services->policy = policy_free(services->policy);
 }
 
 /* --- Ops --- */
@@ -114,7 +112,8 @@ static struct op *op_new(struct provider *provider, struct place *place, enum op
 
 static void op_free(struct op *op)
 {
-    drop_services(&op->services);
+    services_done(&op->services);
+    (void)network_free(op->network);
     buf_done(&op->bytes);
     buf_done(&op->env_json);
     arena_done(&op->arena);
@@ -165,6 +164,12 @@ static void enqueue(struct op *op)
         start(op);
 }
 
+static void drop_old(struct place *place)
+{
+    while (place->old.len > 0)
+        (void)network_free(vec_pop(&place->old));
+}
+
 static void place_free(struct place *place)
 {
     if (place->ret_gone != NULL)
@@ -172,8 +177,10 @@ static void place_free(struct place *place)
     buf_done(&place->image);
     if (place->hand != NULL)
         hand_give(place->hand, false);
-    drop_services(&place->services);
-    buf_done(&place->env_json);
+    services_done(&place->services);
+    drop_old(place);
+    vec_done(&place->old);
+    (void)network_free(place->network);
     arena_done(&place->arena);
     free(place->id);
     free(place->tenant);
@@ -193,6 +200,7 @@ static void finish(struct op *op, const struct isolate_result *result, struct st
     place->op_count--;
     if (place->ops == NULL)
         place->last_op = &place->ops;
+    drop_old(place); /* no call outlives its evaluation */
     bool is_lost = op->kind == OP_OPEN && why != NULL, is_gone = false;
     struct provider *provider = op->provider;
     op->next = NULL;
@@ -367,6 +375,16 @@ static char *dup_str(struct str text)
     return copy;
 }
 
+static void on_verdict(void *ctx, const struct verdict *verdict, const struct host *host,
+                       uint16_t port)
+{
+    const struct place *place = ctx;
+    const struct provider_host *to = place->provider->host;
+    if (!verdict_is_allowed(verdict))
+        to->on_blocked(to->engine, str_of(place->id), "fetch", host->text, port,
+                       verdict_reason_name(verdict->reason), verdict->text);
+}
+
 static void create(struct provider *provider, const struct place_spec *spec, place_done *done,
                    void *ctx)
 {
@@ -384,15 +402,13 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     op->place_done = done;
     op->limits = place->limits;
     op->image = arena_dup(&op->arena, spec->image);
+    place->network = network_ref(spec->network);
+    place->env = pairs_dup(&info->env, &place->arena);
     if (spec->volume.len > 0 || spec->snapshot_count > 0) {
         (void)err_set(&err, ERR_UNSUPPORTED, "a sandbox of the tier 'isolate' has no files");
-    } else if (fill_services(provider, info->network, &place->services, &err) == 0) {
-        struct json_out json = {.buf = &place->env_json};
-        json_begin_object(&json);
-        for (size_t i = 0; i < info->env.len; i++)
-            json_key_str(&json, info->env.items[i].name),
-                json_put_str(&json, info->env.items[i].value);
-        json_end_object(&json);
+    } else if (fill_services(provider, place->network, &place->services, &err) == 0) {
+        place->services.on_verdict = on_verdict;
+        place->services.verdict_ctx = place;
         enqueue(op);
         return;
     }
@@ -418,17 +434,25 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     done(ctx, NULL);
 }
 
-static void set_network(struct place *place, struct str policy)
+/* Calls under way hold the old one until they end. */
+static void set_network(struct place *place, struct network *network, engine_done *done, void *ctx)
 {
     struct services fresh = {0};
     struct err err = {0};
-    if (fill_services(place->provider, policy, &fresh, &err) < 0) {
-        log_warn("isolate.network", LOG_STR("error", err.msg));
+    if (fill_services(place->provider, network, &fresh, &err) < 0) {
+        done(ctx, &err);
         return;
     }
-    /* Calls under way hold the old policy until they end. */
-    drop_services(&place->services);
+    fresh.on_verdict = on_verdict;
+    fresh.verdict_ctx = place;
+    fresh.hints = place->services.hints;
+    services_done(&place->services);
     place->services = fresh;
+    *vec_push(&place->old) = place->network;
+    place->network = network_ref(network);
+    if (place->ops == NULL)
+        drop_old(place);
+    done(ctx, NULL);
 }
 
 static void take_picture(struct place *place, enum op_kind kind, image_done *done, void *ctx)
@@ -470,10 +494,24 @@ static void resume(struct place *place, engine_done *done, void *ctx)
 
 /* --- Evaluating --- */
 
-static void put_env(const struct engine_pairs *env, struct buf *out)
+static bool has_name(const struct engine_pairs *env, struct str name)
+{
+    for (size_t i = 0; i < env->len; i++)
+        if (str_eq(env->items[i].name, name))
+            return true;
+    return false;
+}
+
+/* Placeholders, and what was asked for, which wins. */
+static void put_env(const struct network *network, const struct engine_pairs *env,
+                    struct arena *arena, struct buf *out)
 {
     struct json_out json = {.buf = out};
+    struct engine_pairs own = network_env(network, false, arena);
     json_begin_object(&json);
+    for (size_t i = 0; i < own.len; i++)
+        if (!has_name(env, own.items[i].name))
+            json_key_str(&json, own.items[i].name), json_put_str(&json, own.items[i].value);
     for (size_t i = 0; i < env->len; i++)
         json_key_str(&json, env->items[i].name), json_put_str(&json, env->items[i].value);
     json_end_object(&json);
@@ -488,10 +526,10 @@ static void fill_eval(struct op *op, const struct eval_spec *spec, const struct 
     op->limits = *limits;
     if (spec->timeout_ms != 0)
         op->limits.timeout_ms = isolate_clamp_timeout(spec->timeout_ms);
-    if (spec->env.len > 0)
-        put_env(&spec->env, &op->env_json);
-    else if (op->place != NULL)
-        buf_put(&op->env_json, buf_str(&op->place->env_json));
+    const struct network *network = op->place != NULL ? op->place->network : op->network;
+    const struct engine_pairs *env =
+        spec->env.len == 0 && op->place != NULL ? &op->place->env : &spec->env;
+    put_env(network, env, &op->arena, &op->env_json);
     op->call = (struct isolate_call){
         .code = spec->code,
         .lang = spec->lang,
@@ -558,15 +596,20 @@ static void eval(struct provider *provider, struct place *place, struct str tena
         return;
     }
     struct isolate_limits limits = limits_of(provider->host->config);
+    struct network_spec net = {
+        .tenant = tenant, .policy = spec->network, .secrets = &spec->secrets};
     if (spec->memory_bytes > 0)
         limits.memory_bytes = (uint64_t)spec->memory_bytes;
-    fill_eval(op, spec, calls, &limits);
+    op->calls = *calls;
     op->next = provider->singles;
     provider->singles = op;
-    if (fill_services(provider, spec->network, &op->services, &err) < 0)
+    if (network_new(provider->host->engine, &net, NULL, &op->network, &err) < 0 ||
+        fill_services(provider, op->network, &op->services, &err) < 0) {
         single_over(op, NULL, &err);
-    else
-        hand_take(provider->hands, tenant, false, on_single_hand, op);
+        return;
+    }
+    fill_eval(op, spec, calls, &limits);
+    hand_take(provider->hands, tenant, false, on_single_hand, op);
 }
 
 /* --- Opening --- */

@@ -9,6 +9,7 @@
 #include "engine/config.h"
 #include "engine/jail_layers.h"
 #include "engine/jail_place.h"
+#include "engine/network.h"
 #include "io/pool.h"
 #include "jail/volumes.h"
 #include "runtime/runtimes.h"
@@ -60,8 +61,9 @@ static void place_free(struct place *place)
     (void)watch_free(place->watch);
     (void)timer_free(place->gone_timer);
     (void)gateway_close(place->network);
+    (void)network_free(place->net);
+    vec_done(&place->ports);
     (void)jail_free(place->jail);
-    buf_done(&place->policy);
     buf_done(&place->base_image);
     buf_done(&place->own_image);
     arena_done(&place->arena);
@@ -94,6 +96,7 @@ static void on_jail(void *ctx, UNUSED int events)
             place->gone_err = event.err;
             place->gone_timer = timer_new(place->provider_loop, tell_gone, place);
             timer_set(place->gone_timer, GONE_AFTER_MS, 0);
+            jail_network_end(place, &event.err);
             break;
         }
         struct asked_op *op = place->ops;
@@ -117,6 +120,7 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
     struct watch *watch = NULL;
     if (watch_new(place->provider_loop, jail_fd(jail), WATCH_READ, on_jail, place, &watch, err) < 0)
         return -1;
+    jail_network_end(place, why);
     drop_ops(place, why);
     (void)watch_free(place->watch);
     place->gone_timer = timer_free(place->gone_timer);
@@ -126,6 +130,7 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
     place->jail = jail;
     place->watch = watch;
     place->network = gateway_close(place->network);
+    place->ports.len = 0;
     return 0;
 }
 
@@ -133,15 +138,29 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
 
 struct making {
     struct place *place;
-    struct str network;
     place_done *done;
     void *ctx;
 };
 
 static void fail(struct making *making, const struct err *why)
 {
+    struct place *place = making->place;
     making->done(making->ctx, NULL, why);
-    place_free(making->place);
+    free(making);
+    if (place->is_pumping)
+        place->is_ended = true;
+    else
+        place_free(place);
+}
+
+static void on_joined(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    if (why != NULL) {
+        fail(making, why);
+        return;
+    }
+    making->done(making->ctx, making->place, NULL);
     free(making);
 }
 
@@ -157,14 +176,14 @@ static void on_made(struct request *request, const struct warden_event *event,
     }
     place->jail = event->jail;
     if (watch_new(place->provider_loop, jail_fd(place->jail), WATCH_READ, on_jail, place,
-                  &place->watch, &err) < 0 ||
-        (!jail_is_offline(making->network) &&
-         jail_network_join(place, making->network, &err) < 0)) {
+                  &place->watch, &err) < 0) {
         fail(making, &err);
         return;
     }
-    making->done(making->ctx, place, NULL);
-    free(making);
+    struct network *network = place->net;
+    place->net = NULL; /* does not hold yet */
+    jail_network_set(place, network, on_joined, making);
+    (void)network_free(network);
 }
 
 static void ask_make(struct making *making)
@@ -207,12 +226,11 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->volume = mem_dup_cstr(arena_dup(&place->arena, spec->volume).ptr);
     place->next = provider->places;
     provider->places = place;
-    *making = (struct making){place, arena_dup(&place->arena, info->network), done, ctx};
-    buf_put(&place->policy, info->network);
+    place->net = network_ref(spec->network);
+    *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
-    if ((!jail_is_offline(info->network) && jail_network_plan(place, &err) < 0) ||
-        jail_layers_plan(place, spec, &err) < 0) {
+    if (jail_layers_plan(place, spec, &err) < 0) {
         fail(making, &err);
         return;
     }
@@ -250,6 +268,7 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     struct err gone = {0}, err = {0};
     uint32_t number = 0;
     (void)err_set(&gone, ERR_GONE, "the sandbox ended");
+    jail_network_end(place, &gone);
     drop_ops(place, &gone);
     jail_layers_leave(place, &gone);
     jail_rollback_leave(place, &gone);
@@ -312,13 +331,6 @@ static void delete_snapshot(struct provider *provider, UNUSED struct str image, 
 {
     jail_layers_sweep_soon(provider);
     done(ctx, NULL);
-}
-
-static void set_network(struct place *place, struct str policy)
-{
-    buf_clear(&place->policy);
-    buf_put(&place->policy, policy);
-    jail_network_set(place, policy);
 }
 
 /* --- Clearing up, opening, closing --- */
@@ -425,7 +437,7 @@ const struct provider_table provider_jail = {
     .checkpoint = checkpoint,
     .rollback = jail_rollback,
     .image_delete = delete_image,
-    .network = set_network,
+    .network = jail_network_set,
     .volume_create = jail_volume_create,
     .volume_exists = jail_volume_exists,
     .volume_delete = jail_volume_delete,

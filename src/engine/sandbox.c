@@ -238,79 +238,6 @@ void engine_sandbox_delete(struct engine *engine, const struct engine_caller *ca
     start(answer_plain(engine, done, ctx), caller, id, false, run_delete, 0, STR(""));
 }
 
-/* --- Changing --- */
-
-static int check_change(const struct engine_caller *caller, const struct sandbox_change *change,
-                        struct buf *policy, struct err *err)
-{
-    if (change->timeout_ms != NULL && spec_check_time(*change->timeout_ms, "timeoutMs", err) < 0)
-        return -1;
-    if (change->idle_ms != NULL && spec_check_time(*change->idle_ms, "idleMs", err) < 0)
-        return -1;
-    if (change->name != NULL && engine_check_name(*change->name, "name", err) < 0)
-        return -1;
-    if (change->metadata != NULL && spec_check_metadata(change->metadata, err) < 0)
-        return -1;
-    return change->network != NULL ? spec_policy(caller, *change->network, policy, err) : 0;
-}
-
-static void change_labels(struct sandbox *sandbox, const struct sandbox_change *change)
-{
-    struct sandbox_info *info = &sandbox->info;
-    struct arena fresh = {0};
-    info->name = arena_dup(&fresh, change->name != NULL ? *change->name : info->name);
-    info->metadata =
-        pairs_dup(change->metadata != NULL ? change->metadata : &info->metadata, &fresh);
-    arena_done(&sandbox->labels);
-    sandbox->labels = fresh;
-}
-
-static void apply_change(struct sandbox *sandbox, const struct sandbox_change *change,
-                         struct str policy)
-{
-    struct sandbox_info *info = &sandbox->info;
-    change_labels(sandbox, change);
-    if (change->timeout_ms != NULL)
-        sandbox_set_timeout(sandbox, MAX(*change->timeout_ms, (int64_t)0));
-    if (change->idle_ms != NULL)
-        info->idle_ms = MAX(*change->idle_ms, (int64_t)0);
-    if (change->on_timeout != NULL)
-        info->on_timeout = *change->on_timeout;
-    if (change->network != NULL) {
-        const struct provider_table *table = engine_table(sandbox->engine, info->tier);
-        sandbox_set_network(sandbox, policy);
-        if (sandbox->place != NULL && table->network != NULL)
-            table->network(sandbox->place, policy);
-    }
-    info->version++;
-    sandbox_touch(sandbox);
-}
-
-void engine_sandbox_update(struct engine *engine, const struct engine_caller *caller, struct str id,
-                           const struct sandbox_change *change, sandbox_done *done, void *ctx)
-{
-    struct answer *answer = answer_sandbox(engine, done, ctx);
-    AUTO_BUF struct buf policy = {0};
-    struct err err = {0};
-    struct sandbox *sandbox = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        sandbox = sandbox_find(engine, caller, id, &err);
-    if (sandbox == NULL || check_change(caller, change, &policy, &err) < 0) {
-        answer_give(answer, &err);
-        return;
-    }
-    if (sandbox->info.state == SANDBOX_STOPPED || sandbox->info.state == SANDBOX_STOPPING) {
-        answer_fail(answer, ERR_GONE, "sandbox '%.*s' has stopped", STR_ARG(sandbox->info.id));
-        return;
-    }
-    apply_change(sandbox, change, buf_str(&policy));
-    struct store_batch *batch = store_begin(engine->store);
-    sandbox_save(sandbox, batch);
-    feed_publish(engine, batch, EVENT_SANDBOX_UPDATED, sandbox->info.tenant, sandbox->info.id,
-                 sandbox->info.id, "", "");
-    sandbox_commit(sandbox, batch, STORE_QUICK, answer);
-}
-
 /* --- Checkpoints --- */
 
 struct shooting {
@@ -427,6 +354,7 @@ static void on_rolled(void *ctx, const struct err *why)
     if (why != NULL) {
         answer_give(rolling->answer, why);
     } else {
+        sandbox_renew_network(sandbox);
         sandbox_cut_checkpoints(sandbox, rolling->kept);
         sandbox_forget_image(sandbox);
         sandbox->info.version++;

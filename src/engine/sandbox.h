@@ -48,6 +48,26 @@ enum sandbox_on_timeout { SANDBOX_PAUSE_AT_TIMEOUT, SANDBOX_KILL_AT_TIMEOUT };
 struct sandbox_limits {
     int64_t memory_bytes, disk_bytes, cpu_milli, pids;
     int64_t exec_ms; /* of one command or evaluation that names no time */
+    /* Of its network; egress/porter.h says what each means. */
+    int64_t net_connections, net_bytes_per_second, net_bytes_total;
+    int64_t net_idle_ms, net_total_ms;
+};
+
+enum { SANDBOX_SECRETS_MAX = 32 };
+
+/* A key that code in it uses and never sees (egress/secrets.h). Its value is in the request that
+ * brings it and in no answer: the store keeps it sealed. */
+struct sandbox_secret {
+    struct str name;   /* the variable that holds the placeholder inside */
+    struct str config; /* or the NAME of a [secrets.NAME] in the configuration, and nothing else */
+    struct str value;  /* in a request alone */
+    struct str sealed; /* the engine's; not for answers */
+    const struct str *hosts, *headers;
+    size_t host_count, header_count;
+};
+struct sandbox_secrets {
+    const struct sandbox_secret *items;
+    size_t len;
 };
 
 struct sandbox_spec {
@@ -60,7 +80,8 @@ struct sandbox_spec {
     struct engine_pairs env;
     struct engine_pairs metadata;
     struct sandbox_limits limits;
-    struct str network; /* a policy (egress/policy.h); empty for none */
+    struct str network; /* a policy (egress/policy.h) with groups for hosts; empty for none */
+    struct sandbox_secrets secrets;
     int64_t timeout_ms; /* from its start; 0: the configuration's; -1: none */
     int64_t idle_ms;    /* without work; the same */
     enum sandbox_on_timeout on_timeout;
@@ -81,9 +102,10 @@ struct sandbox_info {
     const struct str *snapshots; /* ids */
     size_t snapshot_count;
     struct engine_pairs env, metadata;
-    struct sandbox_limits limits; /* in effect */
-    struct str network;           /* in the policy's own words */
-    int64_t timeout_ms, idle_ms;  /* in effect; 0 for none */
+    struct sandbox_limits limits;   /* in effect */
+    struct str network;             /* in the policy's own words */
+    struct sandbox_secrets secrets; /* without their values */
+    int64_t timeout_ms, idle_ms;    /* in effect; 0 for none */
     enum sandbox_on_timeout on_timeout;
     int64_t created_ms, started_ms, active_ms, ended_ms;
     int64_t expires_ms; /* when its timeout comes; 0 for never or not running */
@@ -131,6 +153,10 @@ struct sandbox_change {
     const struct str *name;
     const struct engine_pairs *metadata; /* replaces all of it */
     const struct str *network;           /* holds at once, for open connections too */
+    /* Replaces all of them; one that keeps its name keeps its placeholder, and its value when none
+     * is given. */
+    const struct sandbox_secrets *secrets;
+    const struct sandbox_limits *network_limits; /* the net_* alone; 0: the configuration's */
 };
 void engine_sandbox_update(struct engine *engine, const struct engine_caller *caller, struct str id,
                            const struct sandbox_change *change, sandbox_done *done, void *ctx);

@@ -71,6 +71,7 @@ static struct sandbox_spec spec_of(const struct sandbox *parent)
         .metadata = info->metadata,
         .limits = info->limits,
         .network = info->network,
+        .secrets = info->secrets,
         .timeout_ms = info->timeout_ms == 0 ? -1 : info->timeout_ms,
         .idle_ms = info->idle_ms == 0 ? -1 : info->idle_ms,
         .on_timeout = info->on_timeout,

@@ -57,6 +57,9 @@ void sandbox_move(struct sandbox *sandbox, enum sandbox_state state, const char 
     info->version++;
     sandbox_set_reason(sandbox, str_of(reason));
     set_clocks(sandbox);
+    /* Values stay in memory no longer than a place can use them. */
+    if (state == SANDBOX_STOPPED || state == SANDBOX_FAILED || state == SANDBOX_INTERRUPTED)
+        sandbox_set_net(sandbox, NULL);
     sandbox_save(sandbox, batch);
     feed_publish(sandbox->engine, batch, EVENT_SANDBOX_STATE, info->tenant, info->id, info->id,
                  sandbox_state_name(state), reason);
@@ -377,6 +380,9 @@ void sandbox_begin_resume(struct sandbox *sandbox)
 {
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     sandbox_go(sandbox, SANDBOX_RESUMING, "", NULL);
+    /* An isolate comes back from its image; a jail's processes were only stopped. */
+    if (sandbox->place != NULL && sandbox->info.tier == ENGINE_TIER_ISOLATE)
+        sandbox_renew_network(sandbox);
     if (sandbox->place != NULL)
         table->resume(sandbox->place, on_resumed, sandbox);
     else

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/config.h"
-#include "engine/internal.h"
+#include "engine/network.h"
 
 enum { SERVED_WAIT_MS = 5000, SERVED_STEP_MS = 5 };
 
@@ -32,6 +32,9 @@ struct sandbox *sandbox_free(struct sandbox *sandbox)
     buf_done(&sandbox->image);
     arena_done(&sandbox->arena);
     arena_done(&sandbox->labels);
+    arena_done(&sandbox->keys);
+    (void)network_free(sandbox->net);
+    map_done(&sandbox->blocked);
     free(sandbox);
     return NULL;
 }
@@ -41,6 +44,14 @@ void sandbox_set_network(struct sandbox *sandbox, struct str network)
     buf_clear(&sandbox->network);
     buf_put(&sandbox->network, network);
     sandbox->info.network = buf_str(&sandbox->network);
+}
+
+void sandbox_set_net(struct sandbox *sandbox, struct network *network)
+{
+    (void)network_free(sandbox->net);
+    sandbox->net = network;
+    map_done(&sandbox->blocked);
+    sandbox->blocked = (struct map){0};
 }
 
 void sandbox_set_image(struct sandbox *sandbox, struct str image)
@@ -160,12 +171,11 @@ static void fill_limits(const struct config *config, enum engine_tier tier,
 }
 
 /* Expects a checked spec. */
-static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
-                 const struct sandbox_spec *spec)
+static int fill(struct sandbox *sandbox, const struct engine_caller *caller,
+                const struct sandbox_spec *spec, struct err *err)
 {
     const struct config *config = sandbox->engine->config;
     struct sandbox_info *info = &sandbox->info;
-    struct err err = {0};
     AUTO_BUF struct buf policy = {0};
     info->tier = spec_tier(sandbox->engine, spec->tier);
     const struct provider_table *table = engine_table(sandbox->engine, info->tier);
@@ -179,14 +189,18 @@ static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
             arena_dup(&sandbox->arena, volume_id(sandbox->engine, caller->tenant, spec->volume));
     info->limits = spec->limits;
     fill_limits(config, info->tier, &info->limits);
-    if (spec_policy(caller, spec->network, &policy, &err) == 0)
-        sandbox_set_network(sandbox, buf_str(&policy));
+    if (spec_policy(caller, spec->network, &policy, err) < 0 ||
+        keyring_keep(sandbox->engine, caller->tenant, &spec->secrets, NULL, &sandbox->keys,
+                     &info->secrets, err) < 0)
+        return -1;
+    sandbox_set_network(sandbox, buf_str(&policy));
     info->timeout_ms = time_of(spec->timeout_ms, config->sandbox.timeout_seconds);
     info->idle_ms = time_of(spec->idle_ms, 0);
     info->on_timeout = spec->on_timeout;
     info->created_ms = info->active_ms = clock_date_ms();
     info->version = 1;
     sandbox->ord = engine_order(sandbox->engine);
+    return 0;
 }
 
 /* --- The place --- */
@@ -201,26 +215,40 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
                               .image = image,
                               .volume = info->volume,
                               .snapshot_count = info->snapshot_count};
+    struct network_spec net = {info->tenant, info->network, &info->secrets, &info->limits};
+    struct network *network = NULL;
     struct provider *provider = NULL;
     struct str *images = arena_array(&arena, struct str, info->snapshot_count + 1);
     spec.snapshot_images = images;
     struct store_batch *batch = store_begin(engine->store);
     int ready = engine_provider(engine, info->tier, &provider, &err);
+    if (ready == 0)
+        ready = network_new(engine, &net, NULL, &network, &err);
     for (size_t i = 0; ready == 0 && i < info->snapshot_count; i++)
         ready = snapshot_image(engine, info->snapshots[i], &images[i], &err);
     if (ready == 0 && info->volume.len > 0)
         ready = volume_take(engine, info->volume, info->id, batch, &spec.volume_bytes, &spec.fence,
                             &err);
     if (ready < 0) {
+        (void)network_free(network);
         (void)store_batch_free(batch);
         done(ctx, NULL, &err);
         return;
     }
     store_commit(batch, STORE_QUICK, NULL, NULL);
+    sandbox_set_net(sandbox, network);
+    spec.network = network;
     engine_table(engine, info->tier)->sandbox_create(provider, &spec, done, ctx);
 }
 
-/* Whoever serves the volume's files is done in a moment. The sandbox moves, so it stays. */
+/* Whoever serves the volume's files is done in a moment, and groups are soon looked up. */
+static bool must_wait(const struct sandbox *sandbox)
+{
+    return volume_is_served(sandbox->engine, sandbox->info.volume) ||
+           network_waits(sandbox->engine, sandbox->info.network);
+}
+
+/* The sandbox moves, so it stays. */
 struct later {
     struct sandbox *sandbox;
     struct timer *timer;
@@ -233,8 +261,7 @@ struct later {
 static void try_again(void *ctx)
 {
     struct later *later = ctx;
-    if (volume_is_served(later->sandbox->engine, later->sandbox->info.volume) &&
-        clock_now_ms() < later->until_ms)
+    if (must_wait(later->sandbox) && clock_now_ms() < later->until_ms)
         return;
     struct later copy = *later;
     (void)timer_free(later->timer);
@@ -245,7 +272,7 @@ static void try_again(void *ctx)
 
 void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx)
 {
-    if (!volume_is_served(sandbox->engine, sandbox->info.volume)) {
+    if (!must_wait(sandbox)) {
         make_place(sandbox, image, done, ctx);
         return;
     }
@@ -393,8 +420,8 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
         return -1;
     id_new(id);
     struct sandbox *sandbox = sandbox_new(engine, str_of(id), caller->tenant);
-    fill(sandbox, caller, spec);
-    if (snapshot_resolve(engine, caller, spec, sandbox, err) < 0) {
+    if (fill(sandbox, caller, spec, err) < 0 ||
+        snapshot_resolve(engine, caller, spec, sandbox, err) < 0) {
         (void)map_remove(&engine->sandboxes, str_of(id));
         (void)sandbox_free(sandbox);
         return -1;

@@ -29,6 +29,7 @@ static struct sandbox_spec spec_of(const struct sandbox *sandbox)
         .snapshot_count = info->snapshot_count,
         .env = info->env,
         .limits = info->limits,
+        .secrets = info->secrets,
     };
 }
 
@@ -129,6 +130,7 @@ static int read_row(struct engine *engine, const struct store_sandbox *row, stru
     info->snapshot_count = spec.snapshot_count;
     info->env = spec.env;
     info->limits = spec.limits;
+    info->secrets = spec.secrets;
     sandbox_set_network(sandbox, row->network);
     sandbox_set_image(sandbox, row->image);
     sandbox_set_reason(sandbox, row->reason);

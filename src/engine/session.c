@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/config.h"
+#include "engine/keyring.h"
 #include "engine/session_internal.h"
 
 const char *session_state_name(enum session_state state)
@@ -217,7 +218,7 @@ static int check_spec(struct engine *engine, const struct engine_caller *caller,
     return 0;
 }
 
-static void dup_spec(struct session *session, const struct sandbox_spec *spec)
+static int dup_spec(struct session *session, const struct sandbox_spec *spec, struct err *err)
 {
     struct arena *arena = &session->arena;
     session->spec = *spec;
@@ -231,6 +232,8 @@ static void dup_spec(struct session *session, const struct sandbox_spec *spec)
     for (size_t i = 0; i < spec->snapshot_count; i++)
         snapshots[i] = arena_dup(arena, spec->snapshots[i]);
     session->spec.snapshots = snapshots;
+    return keyring_keep(session->engine, session->info.tenant, &spec->secrets, NULL, arena,
+                        &session->spec.secrets, err);
 }
 
 void engine_session_create(struct engine *engine, const struct engine_caller *caller,
@@ -247,7 +250,12 @@ void engine_session_create(struct engine *engine, const struct engine_caller *ca
     id_new(id);
     struct session *session =
         session_new(engine, caller->tenant, spec->id.len > 0 ? spec->id : str_of(id), spec->name);
-    dup_spec(session, &spec->sandbox);
+    if (dup_spec(session, &spec->sandbox, &err) < 0) {
+        (void)map_remove(&engine->sessions, session->row_id);
+        (void)session_free(session);
+        answer_give(answer, &err);
+        return;
+    }
     session->spec.tier = spec_tier(engine, spec->sandbox.tier);
     session->info.tier = session->spec.tier;
     session->info.warm = spec->warm || config->mode == CONFIG_MODE_WARM;

@@ -2,10 +2,12 @@
 
 #include "egress/policy.h"
 #include "engine/config.h"
-#include "engine/internal.h"
+#include "engine/keyring.h"
 #include "runtime/runtimes.h"
 
-enum { TIMEOUT_MAX_MS = 7 * 86400000 };
+enum { DAY_MS = 86400000, TIMEOUT_MAX_MS = 7 * DAY_MS };
+
+#define NET_BYTES_MAX 1000000000000000
 
 int engine_check_name(struct str name, const char *what, struct err *err)
 {
@@ -75,7 +77,7 @@ int spec_check_time(int64_t ms, const char *what, struct err *err)
     return 0;
 }
 
-static int check_limits(const struct sandbox_limits *limits, struct err *err)
+int spec_check_limits(const struct sandbox_limits *limits, struct err *err)
 {
     static const struct {
         const char *name;
@@ -87,6 +89,13 @@ static int check_limits(const struct sandbox_limits *limits, struct err *err)
         {"limits.cpuMilli", offsetof(struct sandbox_limits, cpu_milli), 50, 1024000},
         {"limits.pids", offsetof(struct sandbox_limits, pids), 8, 1024},
         {"limits.execMs", offsetof(struct sandbox_limits, exec_ms), 1, TIMEOUT_MAX_MS},
+        {"limits.netConnections", offsetof(struct sandbox_limits, net_connections), 1, 1024},
+        {"limits.netBytesPerSecond", offsetof(struct sandbox_limits, net_bytes_per_second), 1024,
+         NET_BYTES_MAX},
+        {"limits.netBytesTotal", offsetof(struct sandbox_limits, net_bytes_total), 1,
+         NET_BYTES_MAX},
+        {"limits.netIdleMs", offsetof(struct sandbox_limits, net_idle_ms), 100, DAY_MS},
+        {"limits.netTotalMs", offsetof(struct sandbox_limits, net_total_ms), 100, DAY_MS},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)limits + rows[i].offset);
@@ -108,6 +117,17 @@ int spec_policy(const struct engine_caller *caller, struct str text, struct buf 
     return 0;
 }
 
+int spec_check_secrets(const struct engine *engine, const struct engine_caller *caller,
+                       const struct sandbox_secrets *secrets, struct str text, struct err *err)
+{
+    AUTO_POLICY struct policy *policy = NULL;
+    if (secrets->len == 0)
+        return 0;
+    if (policy_parse(text.len == 0 ? STR("none") : text, POLICY_BY_OPERATOR, &policy, err) < 0)
+        return err_wrap(err, "network");
+    return keyring_check(engine, caller, secrets, policy, err);
+}
+
 int spec_check(struct engine *engine, const struct engine_caller *caller,
                const struct sandbox_spec *spec, struct err *err)
 {
@@ -126,10 +146,11 @@ int spec_check(struct engine *engine, const struct engine_caller *caller,
         return err_set(err, ERR_INVALID, "snapshots: more than %d", SNAPSHOT_STACK_MAX);
     return engine_check_name(spec->name, "name", err) < 0 || spec_check_env(&spec->env, err) < 0 ||
                    spec_check_metadata(&spec->metadata, err) < 0 ||
-                   check_limits(&spec->limits, err) < 0 ||
+                   spec_check_limits(&spec->limits, err) < 0 ||
                    spec_check_time(spec->timeout_ms, "timeoutMs", err) < 0 ||
                    spec_check_time(spec->idle_ms, "idleMs", err) < 0 ||
-                   spec_policy(caller, spec->network, &policy, err) < 0
+                   spec_policy(caller, spec->network, &policy, err) < 0 ||
+                   spec_check_secrets(engine, caller, &spec->secrets, spec->network, err) < 0
                ? -1
                : 0;
 }
@@ -187,6 +208,11 @@ int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pa
     X("diskBytes", limits.disk_bytes)                                                              \
     X("cpuMilli", limits.cpu_milli)                                                                \
     X("pids", limits.pids)                                                                         \
+    X("netConnections", limits.net_connections)                                                    \
+    X("netBytesPerSecond", limits.net_bytes_per_second)                                            \
+    X("netBytesTotal", limits.net_bytes_total)                                                     \
+    X("netIdleMs", limits.net_idle_ms)                                                             \
+    X("netTotalMs", limits.net_total_ms)                                                           \
     X("execMs", limits.exec_ms)                                                                    \
     X("timeoutMs", timeout_ms)                                                                     \
     X("idleMs", idle_ms)
@@ -204,6 +230,8 @@ void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
 #undef X
     json_key(out, "env"), pairs_put_json(&spec->env, out);
     json_key(out, "metadata"), pairs_put_json(&spec->metadata, out);
+    if (spec->secrets.len > 0)
+        json_key(out, "secrets"), keyring_put_json(&spec->secrets, out);
     json_key(out, "snapshots");
     json_begin_array(out);
     for (size_t i = 0; i < spec->snapshot_count; i++)
@@ -255,7 +283,8 @@ int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *re
     INT_KEYS(X)
 #undef X
     if (pairs_read_json(json_get(object, "env"), arena, &spec.env, err) < 0 ||
-        pairs_read_json(json_get(object, "metadata"), arena, &spec.metadata, err) < 0)
+        pairs_read_json(json_get(object, "metadata"), arena, &spec.metadata, err) < 0 ||
+        keyring_read_json(json_get(object, "secrets"), arena, &spec.secrets, err) < 0)
         return -1;
     read_snapshots(json_get(object, "snapshots"), arena, &spec);
     *ret_spec = spec;

@@ -267,7 +267,7 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
         return -1;
     int done = net_take(&maker->nets, &made.net, err);
     if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
-        made.has_gateway = true;
+        made.has_gateway = made.has_routes = true;
         done = netns_gateway(made.net.fd, maker->home_net, plan->gateway_port, made.sockets, err);
     }
     if (done == 0)
@@ -282,6 +282,19 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
         return err_wrap(err, "make a jail");
     }
     *ret_made = made;
+    return 0;
+}
+
+int maker_open_gateway(struct maker *maker, struct made *made, uint32_t port,
+                       int ret_sockets[JAIL_SOCKETS], struct err *err)
+{
+    if (port == 0 || port > UINT16_MAX)
+        return err_set(err, ERR_INVALID, "%u is no port", port);
+    /* Whatever comes of it: routes may be there, so no other jail gets the namespace. */
+    made->has_routes = true;
+    if (netns_gateway(made->net.fd, maker->home_net, (uint16_t)port, ret_sockets, err) < 0)
+        return -1;
+    made->has_gateway = true;
     return 0;
 }
 
@@ -355,7 +368,7 @@ bool maker_clear(struct maker *maker, struct made *made)
     netns_close_sockets(made->sockets);
     maker_undock(maker, made);
     /* A gateway's sockets may live on in the daemon. */
-    net_give_back(&maker->nets, &made->net, !made->has_gateway);
+    net_give_back(&maker->nets, &made->net, !made->has_routes);
     undertaker_take(&maker->undertaker, &made->tree_fd);
     undertaker_take(&maker->undertaker, &made->layer_fd);
     if (!cgroup_retire(&maker->cgroups, &made->cgroup, &made->last, maker->keep))

@@ -40,7 +40,7 @@ struct made {
     bool has_sources;          /* directories of the host are mounted in it */
     struct mount_set *mounts;  /* until maker_undock: its process takes them from our table */
     int dock;                  /* 1 + the index of the dock that its process starts from; 0: none */
-    bool has_gateway;
+    bool has_gateway, has_routes; /* routes without a gateway: opening one has failed */
     uint32_t outer_id;
     struct cgroup cgroup;
     struct cgroup_stats last; /* figures of its groups; after maker_reap */
@@ -61,6 +61,11 @@ void maker_undock(struct maker *maker, struct made *made);
  * anything of the host's in it is not held: whoever hears of its end may want that back. */
 void maker_hold_tree(struct maker *maker, struct made *made);
 
+/* What JAIL_NET_GATEWAY would have given, for a jail that was made without it or whose gateway has
+ * died. The sockets are the caller's. BUSY while somebody has one of the ports: then it may be
+ * tried again. */
+int maker_open_gateway(struct maker *maker, struct made *made, uint32_t port,
+                       int ret_sockets[JAIL_SOCKETS], struct err *err) MUST_USE;
 /* One more listening socket in a jail with JAIL_NET_GATEWAY. */
 int maker_listen(struct maker *maker, const struct made *made, uint32_t port,
                  struct err *err) MUST_USE;

@@ -99,7 +99,8 @@ static int add_route(int netlink, unsigned char family, struct err *err)
     if (answer.head.nlmsg_type != NLMSG_ERROR)
         return err_set(err, ERR_INTERNAL, "the kernel's router answered %u",
                        answer.head.nlmsg_type);
-    if (answer.body.error != 0)
+    /* There already: an earlier attempt got no further than this. */
+    if (answer.body.error != 0 && answer.body.error != -EEXIST)
         return err_sys(err, -answer.body.error, "make every address local");
     return 0;
 }

@@ -19,6 +19,7 @@ enum warden_message {
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
     WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
     WARDEN_KILL,     /* jail, command: ends it and all its descendants */
+    WARDEN_GATEWAY,  /* jail, proxy port: answered with the sockets of JAIL_NET_GATEWAY */
     WARDEN_TEMPLATE, /* names to import; its program: kernels are forked from it */
     WARDEN_FORK,     /* jail, command; birth, line, output, errors: never answered (zygote.h) */
     WARDEN_LAYER,    /* jail: answered with its writable layer */
@@ -26,7 +27,7 @@ enum warden_message {
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
-    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER */
+    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER, GATEWAY */
     WARDEN_FAILED,      /* err */
     WARDEN_PREPARED,    /* answer to TEMPLATE: names that could not be imported */
 };

@@ -111,6 +111,8 @@ struct warden_link *warden_free(struct warden_link *warden)
     VEC_EACH (event, &warden->kept) { /* nobody fetched it */
         (void)jail_free(event->jail);
         fd_close(&event->fd);
+        for (int i = 0; event->has_sockets && i < JAIL_SOCKETS; i++)
+            fd_close(&event->sockets[i]);
     }
     fd_close(&warden->fd);
     fd_close(&warden->helper_fd);
@@ -176,6 +178,24 @@ static bool read_stats(struct wire_in *in, struct warden_event *event)
     return wire_ended(in);
 }
 
+/* One socket, or those of a gateway. */
+static bool read_done(int fds[WIRE_FDS_MAX], struct warden_event *event)
+{
+    if (fds[0] < 0 || fds[1] < 0) {
+        event->fd = fd_take(&fds[0]);
+        return true;
+    }
+    for (int i = 0; i < JAIL_SOCKETS; i++) {
+        if (fds[i] < 0)
+            return false;
+        event->sockets[i] = fds[i];
+    }
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fds[i] = -1; /* the event's now */
+    event->has_sockets = true;
+    return true;
+}
+
 static bool read_answer(struct warden_link *warden, struct wire_head head, struct wire_in *in,
                         int fds[WIRE_FDS_MAX], struct warden_event *event)
 {
@@ -189,8 +209,7 @@ static bool read_answer(struct warden_link *warden, struct wire_head head, struc
         if (!wire_ended(in))
             return false;
         event->type = WARDEN_EVENT_DONE;
-        event->fd = fd_take(&fds[0]);
-        return true;
+        return read_done(fds, event);
     case WARDEN_PREPARED:
         event->type = WARDEN_EVENT_PREPARED;
         copy_reason(event->missing, wire_get_cstr(in));
@@ -333,6 +352,14 @@ int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request, struc
     return send_request(jail->warden, request, ret_request, err);
 }
 
+int jail_ask_gateway(struct jail *jail, uint16_t proxy_port, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(jail->warden, WARDEN_GATEWAY);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, proxy_port);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
 int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request, struct err *err)
 {
     uint32_t request = warden_begin(jail->warden, WARDEN_LISTEN);
@@ -462,6 +489,20 @@ int jail_freeze(struct jail *jail, bool frozen, struct err *err)
     if (jail_ask_freeze(jail, frozen, &request, err) < 0)
         return -1;
     return warden_await(jail->warden, request, &event, err);
+}
+
+int jail_gateway(struct jail *jail, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
+                 struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_gateway(jail, proxy_port, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
+        return -1;
+    if (!event.has_sockets)
+        return err_set(err, ERR_INTERNAL, "the warden sent no sockets");
+    memcpy(ret_sockets, event.sockets, sizeof event.sockets);
+    return 0;
 }
 
 int jail_listen(struct jail *jail, uint16_t port, struct err *err)

@@ -45,7 +45,8 @@ pid_t warden_pid(const struct warden_link *warden);
 enum warden_event_type {
     WARDEN_EVENT_MADE,     /* `jail`: the caller's from here on */
     WARDEN_EVENT_STATS,    /* `stats`: answer to jail_ask_stat and jail_ask_end */
-    WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen, _layer with `fd`, the caller's */
+    WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen, _layer with `fd`, to
+                              jail_ask_gateway with `sockets`; they are the caller's */
     WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
     WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
@@ -56,6 +57,8 @@ struct warden_event {
     uint32_t request;
     struct jail *jail;
     int fd; /* -1: none */
+    bool has_sockets;
+    int sockets[JAIL_SOCKETS]; /* of jail_ask_gateway */
     struct jail_stats stats;
     char missing[96]; /* names that could not be imported, by commas; "": none */
     struct err err;
@@ -83,6 +86,11 @@ int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
 /* Ends a command and all its descendants, also those that left its session and its parent. */
 int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request,
                   struct err *err) MUST_USE;
+/* Gives a jail that was made without a network what JAIL_NET_GATEWAY would have given it. DONE has
+ * `sockets`, the caller's. BUSY while somebody has one of the ports: a program in there, or an
+ * earlier gateway. */
+int jail_ask_gateway(struct jail *jail, uint16_t proxy_port, uint32_t *ret_request,
+                     struct err *err) MUST_USE;
 /* With JAIL_NET_GATEWAY: a listening socket on one more port of every address inside. BUSY when a
  * program in there has taken the port. */
 int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
@@ -107,6 +115,8 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;
+int jail_gateway(struct jail *jail, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
+                 struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
 int jail_layer(struct jail *jail, struct err *err) MUST_USE;                 /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;

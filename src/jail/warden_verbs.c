@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/netns.h"
 #include "jail/relayer.h"
 #include "jail/warden_internal.h"
 
@@ -139,6 +140,21 @@ static void on_listen(uint32_t request, struct wire_in *in)
     warden_say(&fd, 1);
 }
 
+static void on_gateway(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    int sockets[JAIL_SOCKETS];
+    uint32_t port = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    if (maker_open_gateway(&warden.maker, &slot->made, port, sockets, &err) < 0)
+        return warden_say_failed(request, &err);
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(sockets, countof(sockets));
+    netns_close_sockets(sockets);
+}
+
 static void on_layer(uint32_t request, struct wire_in *in)
 {
     struct slot *slot = find_owned(request, in);
@@ -185,6 +201,7 @@ static const struct {
     {WARDEN_KILL, on_kill},
     {WARDEN_TEMPLATE, warden_on_template},
     {WARDEN_FORK, on_fork},
+    {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
 };
 

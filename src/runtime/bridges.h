@@ -6,8 +6,10 @@
 #include "runtime/hints.h"
 
 struct gate;
+struct host;
 struct policy;
 struct secrets;
+struct verdict;
 
 #define WEATHER_URL_DEFAULT "https://api.open-meteo.com"
 
@@ -17,6 +19,10 @@ struct services {
     struct policy *policy;         /* where api.fetch may go; NULL for nowhere */
     const struct secrets *secrets; /* what api.fetch may use unseen; NULL for none */
     struct hints hints;            /* of the request */
+    /* What api.fetch was refused, for logs and events; may be NULL. */
+    void (*on_verdict)(void *ctx, const struct verdict *verdict, const struct host *host,
+                       uint16_t port);
+    void *verdict_ctx;
     const char *remedy; /* how the user can allow a host that was refused; NULL when unknown */
     /* services_set_weather fills these. */
     char *weather_url; /* without a slash at its end */

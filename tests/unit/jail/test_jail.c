@@ -456,6 +456,34 @@ TEST(a_gateway_gets_more_ports_and_the_rest_is_refused)
     CHECK_INT(jail_take_socket(quiet, JAIL_SOCKET_PROXY), -1);
 }
 
+TEST(a_gateway_can_come_later)
+{
+    struct err err = {0};
+    char to[64];
+    int sockets[JAIL_SOCKETS];
+    AUTO_JAIL struct jail *jail = NULL;
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    const char *argv[] = {"bash", "-c", "echo hi > /dev/tcp/192.0.2.7/443", NULL};
+    static struct ran ran;
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK(strstr(ran.text, "unreachable") != NULL);
+    CHECK_ERR(jail_gateway(jail, 0, sockets, &err), ERR_INVALID);
+    CHECK_OK(jail_gateway(jail, 3128, sockets, &err));
+    dialled(jail, argv[2], sockets[JAIL_SOCKET_HTTPS], to, sizeof to);
+    CHECK_CSTR(to, "::ffff:192.0.2.7");
+    dialled(jail, "echo hi > /dev/tcp/127.0.0.1/3128", sockets[JAIL_SOCKET_PROXY], to, sizeof to);
+    CHECK_CSTR(to, "127.0.0.1");
+    AUTO_CLOSE int more = jail_listen(jail, 5432, &err);
+    CHECK(more >= 0);
+    CHECK_ERR(jail_gateway(jail, 3128, sockets, &err), ERR_BUSY);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&sockets[i]);
+    CHECK_OK(jail_gateway(jail, 3128, sockets, &err)); /* whoever had them has died */
+    dialled(jail, argv[2], sockets[JAIL_SOCKET_HTTPS], to, sizeof to);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&sockets[i]);
+}
+
 TEST(the_pool_serves_and_refills)
 {
     struct err err = {0};

@@ -1,0 +1,275 @@
+/* What can be changed while a sandbox lives. Its network comes first: only when the place has taken
+ * it does the rest hold, and the record is written. */
+
+#include "base/log.h"
+#include "engine/network.h"
+
+struct changing {
+    struct want want; /* a place that is being made or brought back is waited for */
+    struct engine *engine;
+    struct sandbox *sandbox; /* busy until it is done */
+    struct answer *answer;
+    struct arena arena; /* of the texts below */
+    struct sandbox_change change;
+    int64_t timeout_ms, idle_ms;
+    enum sandbox_on_timeout on_timeout;
+    struct str name, policy;
+    struct engine_pairs metadata;
+    struct arena keys;
+    struct sandbox_secrets secrets; /* in `keys` */
+    struct sandbox_limits limits;
+    struct network *network; /* NULL: nothing of it changes now */
+};
+
+static void changing_free(struct changing *changing)
+{
+    (void)network_free(changing->network);
+    arena_done(&changing->arena);
+    arena_done(&changing->keys);
+    free(changing);
+}
+
+static void give_up(struct changing *changing, const struct err *why)
+{
+    answer_give(changing->answer, why);
+    changing_free(changing);
+}
+
+static int check_change(const struct engine *engine, const struct engine_caller *caller,
+                        const struct sandbox *sandbox, const struct sandbox_change *change,
+                        struct buf *policy, struct err *err)
+{
+    if (change->timeout_ms != NULL && spec_check_time(*change->timeout_ms, "timeoutMs", err) < 0)
+        return -1;
+    if (change->idle_ms != NULL && spec_check_time(*change->idle_ms, "idleMs", err) < 0)
+        return -1;
+    if (change->name != NULL && engine_check_name(*change->name, "name", err) < 0)
+        return -1;
+    if (change->metadata != NULL && spec_check_metadata(change->metadata, err) < 0)
+        return -1;
+    if (change->network_limits != NULL && spec_check_limits(change->network_limits, err) < 0)
+        return -1;
+    if (change->network != NULL && spec_policy(caller, *change->network, policy, err) < 0)
+        return -1;
+    struct str text = change->network != NULL ? buf_str(policy) : sandbox->info.network;
+    return change->secrets == NULL ? 0
+                                   : spec_check_secrets(engine, caller, change->secrets, text, err);
+}
+
+/* The caller's structs are gone when it comes to be applied. */
+static void keep_change(struct changing *changing, const struct sandbox_change *change,
+                        struct str policy)
+{
+    struct sandbox_change *kept = &changing->change;
+    struct arena *arena = &changing->arena;
+#define KEEP(field, copy)                                                                          \
+    do {                                                                                           \
+        if (change->field != NULL) {                                                               \
+            changing->field = (copy);                                                              \
+            kept->field = &changing->field;                                                        \
+        }                                                                                          \
+    } while (0)
+    KEEP(timeout_ms, *change->timeout_ms);
+    KEEP(idle_ms, *change->idle_ms);
+    KEEP(on_timeout, *change->on_timeout);
+    KEEP(name, arena_dup(arena, *change->name));
+    KEEP(metadata, pairs_dup(change->metadata, arena));
+#undef KEEP
+    if (change->network != NULL) {
+        changing->policy = arena_dup(arena, policy);
+        kept->network = &changing->policy;
+    }
+    if (change->network_limits != NULL) {
+        changing->limits = *change->network_limits;
+        kept->network_limits = &changing->limits;
+    }
+    if (change->secrets != NULL)
+        kept->secrets = &changing->secrets;
+}
+
+static void change_labels(struct sandbox *sandbox, const struct sandbox_change *change)
+{
+    struct sandbox_info *info = &sandbox->info;
+    struct arena fresh = {0};
+    info->name = arena_dup(&fresh, change->name != NULL ? *change->name : info->name);
+    info->metadata =
+        pairs_dup(change->metadata != NULL ? change->metadata : &info->metadata, &fresh);
+    arena_done(&sandbox->labels);
+    sandbox->labels = fresh;
+}
+
+static struct sandbox_limits with_network_of(struct sandbox_limits limits,
+                                             const struct sandbox_limits *network)
+{
+    limits.net_connections = network->net_connections;
+    limits.net_bytes_per_second = network->net_bytes_per_second;
+    limits.net_bytes_total = network->net_bytes_total;
+    limits.net_idle_ms = network->net_idle_ms;
+    limits.net_total_ms = network->net_total_ms;
+    return limits;
+}
+
+static void apply(struct changing *changing)
+{
+    struct sandbox *sandbox = changing->sandbox;
+    struct sandbox_info *info = &sandbox->info;
+    const struct sandbox_change *change = &changing->change;
+    change_labels(sandbox, change);
+    if (change->timeout_ms != NULL)
+        sandbox_set_timeout(sandbox, MAX(*change->timeout_ms, (int64_t)0));
+    if (change->idle_ms != NULL)
+        info->idle_ms = MAX(*change->idle_ms, (int64_t)0);
+    if (change->on_timeout != NULL)
+        info->on_timeout = *change->on_timeout;
+    if (change->network != NULL)
+        sandbox_set_network(sandbox, *change->network);
+    if (change->network_limits != NULL)
+        info->limits = with_network_of(info->limits, change->network_limits);
+    if (change->secrets != NULL) {
+        info->secrets = changing->secrets;
+        arena_done(&sandbox->keys);
+        sandbox->keys = changing->keys;
+        changing->keys = (struct arena){0};
+    }
+    if (changing->network != NULL)
+        sandbox_set_net(sandbox, network_ref(changing->network));
+    info->version++;
+    sandbox_touch(sandbox);
+}
+
+static void finish(struct changing *changing)
+{
+    struct sandbox *sandbox = changing->sandbox;
+    apply(changing);
+    struct store_batch *batch = store_begin(changing->engine->store);
+    sandbox_save(sandbox, batch);
+    feed_publish(changing->engine, batch, EVENT_SANDBOX_UPDATED, sandbox->info.tenant,
+                 sandbox->info.id, sandbox->info.id, "", "");
+    sandbox_commit(sandbox, batch, STORE_QUICK, changing->answer);
+    changing_free(changing);
+}
+
+static void on_network(void *ctx, const struct err *why)
+{
+    struct changing *changing = ctx;
+    sandbox_end_work(changing->sandbox);
+    if (why != NULL)
+        give_up(changing, why);
+    else
+        finish(changing);
+}
+
+static int make_network(struct changing *changing, struct err *err)
+{
+    const struct sandbox_info *info = &changing->sandbox->info;
+    const struct sandbox_change *change = &changing->change;
+    struct sandbox_limits limits = change->network_limits == NULL
+                                       ? info->limits
+                                       : with_network_of(info->limits, change->network_limits);
+    struct network_spec spec = {
+        .tenant = info->tenant,
+        .policy = change->network != NULL ? *change->network : info->network,
+        .secrets = change->secrets,
+        .limits = &limits,
+    };
+    return network_new(changing->engine, &spec, changing->sandbox->net, &changing->network, err);
+}
+
+static void begin(struct changing *changing)
+{
+    struct sandbox *sandbox = changing->sandbox;
+    const struct sandbox_change *change = &changing->change;
+    const struct provider_table *table = engine_table(changing->engine, sandbox->info.tier);
+    struct err err = {0};
+    bool is_new =
+        change->network != NULL || change->secrets != NULL || change->network_limits != NULL;
+    bool is_live = sandbox->place != NULL && sandbox->net != NULL && table->network != NULL;
+    if (!is_new || !is_live) {
+        finish(changing);
+        return;
+    }
+    if (make_network(changing, &err) < 0) {
+        give_up(changing, &err);
+        return;
+    }
+    /* What the sandbox trusts is written by a process of its own, which stands still now. */
+    if (sandbox->info.state == SANDBOX_PAUSED && sandbox->info.tier == ENGINE_TIER_JAIL &&
+        changing->network->authority != NULL &&
+        changing->network->authority != sandbox->net->authority) {
+        (void)err_set(&err, ERR_CONFLICT,
+                      "the sandbox is paused: resume it before other hosts are opened for its "
+                      "secrets or its rules on methods and paths");
+        give_up(changing, &err);
+        return;
+    }
+    sandbox_begin_work(sandbox);
+    table->network(sandbox->place, changing->network, on_network, changing);
+}
+
+static void settled(struct want *want, struct sandbox *sandbox, const struct err *why)
+{
+    struct changing *changing = (struct changing *)want;
+    struct err err = {0};
+    if (why != NULL) {
+        give_up(changing, why);
+        return;
+    }
+    if (sandbox->info.state == SANDBOX_STOPPED) {
+        (void)err_set(&err, ERR_GONE, "sandbox '%.*s' has stopped", STR_ARG(sandbox->info.id));
+        give_up(changing, &err);
+        return;
+    }
+    changing->sandbox = sandbox;
+    begin(changing);
+}
+
+void engine_sandbox_update(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           const struct sandbox_change *change, sandbox_done *done, void *ctx)
+{
+    struct answer *answer = answer_sandbox(engine, done, ctx);
+    AUTO_BUF struct buf policy = {0};
+    struct err err = {0};
+    struct sandbox *sandbox = NULL;
+    if (engine_check_caller(engine, caller, &err) == 0)
+        sandbox = sandbox_find(engine, caller, id, &err);
+    if (sandbox == NULL || check_change(engine, caller, sandbox, change, &policy, &err) < 0) {
+        answer_give(answer, &err);
+        return;
+    }
+    struct changing *changing = mem_alloc(sizeof *changing);
+    changing->want.call = settled;
+    changing->engine = engine;
+    changing->answer = answer;
+    keep_change(changing, change, buf_str(&policy));
+    if (change->secrets != NULL &&
+        keyring_keep(engine, sandbox->info.tenant, change->secrets, &sandbox->info.secrets,
+                     &changing->keys, &changing->secrets, &err) < 0)
+        give_up(changing, &err);
+    else
+        sandbox_wait(sandbox, &changing->want);
+}
+
+static void on_renewed(void *ctx, const struct err *why)
+{
+    struct network *network = ctx;
+    if (why != NULL)
+        log_warn("sandbox.network", LOG_STR("error", why->msg));
+    (void)network_free(network);
+}
+
+void sandbox_renew_network(struct sandbox *sandbox)
+{
+    const struct sandbox_info *info = &sandbox->info;
+    const struct provider_table *table = engine_table(sandbox->engine, info->tier);
+    struct network_spec spec = {info->tenant, info->network, &info->secrets, &info->limits};
+    struct network *network = NULL;
+    struct err err = {0};
+    if (info->secrets.len == 0 || table->network == NULL)
+        return;
+    if (network_new(sandbox->engine, &spec, NULL, &network, &err) < 0) {
+        log_warn("sandbox.network", LOG_VIEW("sandbox", info->id), LOG_STR("error", err.msg));
+        return;
+    }
+    sandbox_set_net(sandbox, network_ref(network));
+    table->network(sandbox->place, network, on_renewed, network);
+}
