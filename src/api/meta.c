@@ -33,9 +33,13 @@ static void readyz(struct request *request, void *ctx)
     const struct meta *meta = ctx;
     struct err err;
     AUTO_BUF struct buf why = {0};
-    const char *const pairs[][2] = {{"status", "ready"}};
+    const struct engine_dependencies *built = engine_dependencies(meta->engine);
+    const char *const pairs[][2] = {{"status", "ready"},
+                                    {"snapshot", built->slug},
+                                    {"snapshotState", built->state},
+                                    {"snapshotDetail", built->detail}};
     if (engine_is_ready(meta->engine, &why)) {
-        reply_pairs(request, pairs, countof(pairs));
+        reply_pairs(request, pairs, built->slug[0] == '\0' ? 1 : countof(pairs));
         return;
     }
     (void)err_set(&err, ERR_UNAVAILABLE, "not ready: %.200s", buf_cstr(&why));

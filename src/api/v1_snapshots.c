@@ -99,12 +99,13 @@ static void remove_it(struct request *request, void *ctx)
 const struct route v1_snapshot_routes[] = {
     {"POST", "/v1/snapshots", create, "Make a snapshot", SCOPE_RUN, NOUN,
      .details = "From exactly one of dependencies, sandbox and directory. Answers when it is made; "
-                "/v1/events tells how far it is. Dependencies built before are not built again. A "
+                "/v1/events tells how far it is. Dependencies are installed in a sandbox of their own "
+                "that reaches their registries alone; what was built before is not built again. A "
                 "directory of the host needs the scope admin.",
      .request = V1_BODY(JSON("slug": {"type": "string", "maxLength": 64}) ","
         JSON("dependencies": {"type": "object", "additionalProperties": {"type": "string"},
             "description": "Package (npm name or pypi:NAME) to version; empty for the newest"}) ","
-        JSON("sandbox": {"type": "string", "description": "What it has written"}) ","
+        JSON("sandbox": {"type": "string", "description": "Its files"}) ","
         JSON("directory": {"type": "string", "maxLength": 4096})),
      .response = "Snapshot", .status = 201, .is_create = true,
      .errors = E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(NO_SPACE) | E(BUSY) | E(TIMEOUT),
@@ -115,7 +116,7 @@ const struct route v1_snapshot_routes[] = {
      .response = "Snapshot", .errors = E(NOT_FOUND), .example = ""},
     {"DELETE", "/v1/snapshots/{id}", remove_it, "Delete a snapshot", SCOPE_RUN, NOUN,
      .details = "Refused while a sandbox stands on it or it is being made.", .gives = FORM_NONE,
-     .status = 204, .errors = E(NOT_FOUND) | E(CONFLICT), .example = ""},
+     .status = 204, .errors = E(NOT_FOUND) | E(CONFLICT) | E(FORBIDDEN), .example = ""},
     {0},
 };
 /* clang-format on */

@@ -75,6 +75,38 @@ static int snapshot_create(const struct cli_call *call, struct err *err)
     return create(call, &snapshots, members, err);
 }
 
+/* PACKAGE[@VERSION]; a scope's '@' comes first. */
+static int snapshot_build(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    put_given(call, "slug", &out);
+    json_key(&out, "dependencies"), json_begin_object(&out);
+    for (size_t i = 0; i < call->arg_count; i++) {
+        struct str word = str_of(call->args[i]);
+        size_t at = word.len;
+        while (at > 1 && word.ptr[at - 1] != '@')
+            at--;
+        bool has_version = at > 1;
+        json_key_str(&out, has_version ? str_slice(word, 0, at - 1) : word);
+        json_put_str(&out, has_version ? str_slice(word, at, word.len) : STR(""));
+    }
+    json_end_object(&out);
+    json_end_object(&out);
+    if (!cli_has(call, "json"))
+        (void)fprintf(stderr, "installing %zu package%s ...\n", call->arg_count,
+                      call->arg_count == 1 ? "" : "s");
+    return remote_show(call, "POST", "/v1/snapshots", buf_cstr(&body), NULL, snapshot_columns, err);
+}
+
+static int snapshot_get(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf path = {0};
+    remote_path(&path, "/v1/snapshots/%s", call->args[0]);
+    return remote_show(call, "GET", buf_cstr(&path), NULL, NULL, snapshot_columns, err);
+}
+
 static int number_of(const struct cli_call *call, const char *option, const char *member,
                      struct json_out *out, struct err *err)
 {
@@ -150,6 +182,8 @@ static const struct cli_option snapshot_options[] = {
     {0, "sandbox", "ID", "Of what this sandbox has written"},
     {0, "directory", "DIR", "Of a directory of the server's host"},
     {0}};
+static const struct cli_option build_options[] = {
+    REMOTE_OPTIONS, {0, "slug", "NAME", "A name that is unique here (deps-HASH)"}, {0}};
 static const struct cli_option token_options[] = {
     REMOTE_OPTIONS,
     {0, "scope", "SCOPES", "What it is good for: read,run,files,admin,approve (read,run,files)"},
@@ -177,6 +211,15 @@ VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
 VERB(cmd_volume_rm, "volume rm", "ID", "Delete a volume", remote_only, 1, volume_rm);
 VERB(cmd_snapshot_create, "snapshot create", "", "Make a snapshot", snapshot_options, 0,
      snapshot_create);
+const struct cli_verb cmd_snapshot_build = {
+    .name = "snapshot build",
+    .args = "PACKAGE[@VERSION]...",
+    .summary = "Make a snapshot with packages from npm, or pypi:NAME",
+    .options = build_options,
+    .args_min = 1,
+    .args_max = 256,
+    .run = snapshot_build};
+VERB(cmd_snapshot_get, "snapshot get", "ID", "Look at a snapshot", remote_only, 1, snapshot_get);
 VERB(cmd_snapshot_ls, "snapshot ls", "", "List snapshots", remote_only, 0, snapshot_ls);
 VERB(cmd_snapshot_rm, "snapshot rm", "ID", "Delete a snapshot", remote_only, 1, snapshot_rm);
 VERB(cmd_token_create, "token create", "", "Make a token and print it, this once", token_options, 0,

@@ -46,6 +46,8 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_volume_ls,
     &cmd_volume_rm,
     &cmd_snapshot_create,
+    &cmd_snapshot_build,
+    &cmd_snapshot_get,
     &cmd_snapshot_ls,
     &cmd_snapshot_rm,
     &cmd_token_create,

@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "engine/config.h"
+#include "engine/internal.h"
 #include "engine/network.h"
+#include "engine/snapshot_build.h"
 
 enum { POOL_THREADS = 4, POOL_QUEUE = 4096, STOP_TICK_MS = 5, FREE_WAIT_MS = 5000 };
 
@@ -153,6 +155,7 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
     if (load(engine, err) < 0)
         return err_wrap(err, "read the store");
     engine_reconcile(engine);
+    snapshot_build_configured(engine);
     engine->tick = timer_new(loop, on_tick, engine);
     timer_set(engine->tick, TICK_MS, TICK_MS);
     *ret_engine = engine;
@@ -166,6 +169,11 @@ int engine_maker_pid(const struct engine *engine, enum engine_tier tier)
     return table == NULL || table->maker_pid == NULL || engine->providers[tier] == NULL
                ? 0
                : table->maker_pid(engine->providers[tier]);
+}
+
+const struct engine_dependencies *engine_dependencies(const struct engine *engine)
+{
+    return &engine->dependencies;
 }
 
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why)

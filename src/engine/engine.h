@@ -50,5 +50,14 @@ DEFINE_FREEP(engine)
 /* The process that makes places of a tier; 0 when there is none. For figures and tests. */
 int engine_maker_pid(const struct engine *engine, enum engine_tier tier);
 
+/* What became of the configuration's dependencies, for /readyz. */
+enum { ENGINE_SLUG_SIZE = 32 };
+struct engine_dependencies {
+    char slug[ENGINE_SLUG_SIZE]; /* of their snapshot; "": there are none */
+    const char *state;           /* "building", "ready", "failed" */
+    char detail[240];            /* how far, or why it failed */
+};
+const struct engine_dependencies *engine_dependencies(const struct engine *engine);
+
 /* True when everything that start has to do is done; else what is missing, for /readyz. */
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why);

@@ -134,6 +134,8 @@ struct engine {
     struct groups *groups;
     size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
+    struct building *buildings; /* snapshots from dependencies */
+    struct engine_dependencies dependencies;
 };
 
 /* --- What the nouns do for each other --- */

@@ -12,6 +12,11 @@
 
 enum { LINGER_MS = 250 }; /* for output of children that outlive the command */
 
+/* The question why it was killed, which may outlive the handle. */
+struct judging {
+    struct exec *exec; /* NULL: it was freed */
+};
+
 struct exec {
     struct asked_op op; /* first: its events are the command's */
     struct exec *next;
@@ -23,6 +28,8 @@ struct exec {
     int tty_fd;                    /* the stream's own */
     bool in_closed, out_ended, err_ended;
     struct timer *linger;
+    bool was_killed; /* by us */
+    struct judging *judging;
     struct exec_end end;
     struct buf input; /* until it has started */
 };
@@ -42,14 +49,34 @@ static void unlink_exec(struct exec *exec)
     exec->place = NULL;
 }
 
+static void on_killed(UNUSED struct request *request, UNUSED const struct warden_event *event,
+                      UNUSED const struct err *why)
+{
+}
+
+/* With all its descendants, also those that left its group and its parent. */
+static int kill_tree(struct exec *exec, struct err *err)
+{
+    struct provider *provider = exec->place->provider;
+    uint32_t number = 0;
+    if (provider->warden == NULL)
+        return err_set(err, ERR_UNAVAILABLE, "there is no warden");
+    if (jail_ask_kill(exec->place->jail, exec->op.id, &number, err) < 0)
+        return -1;
+    (void)jail_warden_asked(provider, number, on_killed, NULL);
+    exec->was_killed = true;
+    return 0;
+}
+
 void jail_exec_free(struct exec *exec)
 {
     struct err err = {0};
-    uint32_t ignored = 0;
     if (exec == NULL)
         return;
     if (exec->place != NULL && exec->is_started && !exec->has_exited)
-        (void)!jail_ask_signal(exec->place->jail, exec->op.id, SIGKILL, &ignored, &err);
+        (void)!kill_tree(exec, &err);
+    if (exec->judging != NULL)
+        exec->judging->exec = NULL;
     unlink_exec(exec);
     (void)stream_free(exec->in);
     (void)stream_free(exec->out);
@@ -71,14 +98,47 @@ static void tell_end(struct exec *exec, const struct err *why)
 static void maybe_end(struct exec *exec)
 {
     bool is_dry = exec->out_ended && (exec->is_tty || exec->err_ended);
-    if (exec->has_exited && is_dry)
+    if (exec->has_exited && is_dry && exec->judging == NULL)
         tell_end(exec, NULL);
 }
 
 static void on_linger(void *ctx)
 {
     struct exec *exec = ctx;
-    tell_end(exec, NULL);
+    exec->out_ended = exec->err_ended = true;
+    maybe_end(exec);
+}
+
+static void on_judged(struct request *request, const struct warden_event *event,
+                      const struct err *why)
+{
+    struct judging *judging = request->ctx;
+    struct exec *exec = judging->exec;
+    free(judging);
+    if (exec == NULL)
+        return;
+    exec->judging = NULL;
+    if (why == NULL && exec->place != NULL && event->stats.oom_kills > exec->place->oom_kills) {
+        exec->place->oom_kills = event->stats.oom_kills;
+        exec->end.oom = true;
+    }
+    maybe_end(exec);
+}
+
+/* Killed, or what a shell says of that, and not by us: the host knows whether it was for want of
+ * memory. */
+static void judge(struct exec *exec)
+{
+    struct place *place = exec->place;
+    struct err err = {0};
+    uint32_t number = 0;
+    bool is_kill = exec->end.signal == SIGKILL || exec->end.code == 128 + SIGKILL;
+    if (!is_kill || exec->was_killed || place->provider->warden == NULL ||
+        jail_ask_stat(place->jail, &number, &err) < 0)
+        return;
+    exec->judging = mem_alloc(sizeof *exec->judging);
+    exec->judging->exec = exec;
+    (void)jail_warden_asked(place->provider, number, on_judged, exec->judging);
 }
 
 void jail_execs_end(struct place *place, const struct err *why)
@@ -220,6 +280,7 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
                                       .peak_bytes = event->exit.peak_kib * 1024};
         place_remove(exec->place, &exec->op);
         timer_set(exec->linger, LINGER_MS, 0);
+        judge(exec);
         maybe_end(exec);
     }
 }
@@ -305,6 +366,8 @@ int jail_exec_signal(struct exec *exec, int signo, struct err *err)
     uint32_t ignored = 0;
     if (exec->place == NULL || exec->has_exited)
         return err_set(err, ERR_CONFLICT, "the command has ended");
+    if (signo == SIGKILL)
+        return kill_tree(exec, err);
     if (jail_ask_signal(exec->place->jail, exec->op.id, signo, &ignored, err) < 0)
         return -1;
     place_watch(exec->place);

@@ -373,6 +373,25 @@ void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done,
     freeze(keeping);
 }
 
+void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx)
+{
+    struct jail_layers *layers = provider->layers;
+    struct keeping *keeping = mem_alloc(sizeof *keeping);
+    *keeping = (struct keeping){.provider = provider,
+                                .how = JAIL_KEEP_WHOLE,
+                                .source_fd = dir_fd,
+                                .new_fd = -1,
+                                .dir_fd = layers->dir_fd,
+                                .trash_fd = layers->trash_fd,
+                                .next = layers->keepings,
+                                .done = done,
+                                .ctx = ctx};
+    layers->keepings = keeping;
+    jail_layers_begin(provider, &keeping->fresh);
+    buf_put_cstr(&keeping->below, IMAGE);
+    submit(keeping);
+}
+
 void jail_layers_leave(struct place *place, const struct err *why)
 {
     for (struct keeping *keeping = place->provider->layers->keepings; keeping != NULL;) {

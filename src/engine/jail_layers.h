@@ -62,6 +62,8 @@ void jail_layers_stand(struct place *place, struct str image);
  * so. The image names the layers above the place's snapshots, or, WHOLE, those as well. */
 enum jail_keep { JAIL_KEEP_PAUSE, JAIL_KEEP_CHECKPOINT, JAIL_KEEP_WHOLE };
 void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx);
+/* The same of a directory of the host; takes the descriptor. */
+void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx);
 /* The place goes: whoever waits hears it. */
 void jail_layers_leave(struct place *place, const struct err *why);
 

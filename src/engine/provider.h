@@ -158,6 +158,8 @@ struct provider_table {
 
     /* Of what the place has written. */
     void (*snapshot_create)(struct place *place, struct str id, image_done *done, void *ctx);
+    /* Of a directory of the host; takes the descriptor. */
+    void (*snapshot_directory)(struct provider *provider, int dir_fd, image_done *done, void *ctx);
     /* Bytes that come in pieces, through writer_write and its kin. */
     int (*snapshot_upload)(struct provider *provider, struct str slug, enum snapshot_form form,
                            const struct snapshot_writer_calls *calls, void *ctx, void **ret_writer,

@@ -442,6 +442,7 @@ const struct provider_table provider_jail = {
     .volume_exists = jail_volume_exists,
     .volume_delete = jail_volume_delete,
     .snapshot_create = create_snapshot,
+    .snapshot_directory = jail_layers_take,
     .snapshot_exists = jail_layers_exist,
     .snapshot_delete = delete_snapshot,
     .reclaim = reclaim,

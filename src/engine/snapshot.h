@@ -37,7 +37,8 @@ struct snapshot_spec {
 typedef void snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
 
 /* `done` comes when it is made; progress comes as events. A failed build leaves nothing behind.
- * UNSUPPORTED where the tier cannot make one from this; only `sandbox` is there so far. */
+ * Dependencies are installed in a sandbox of the build's own that reaches their registries alone;
+ * the same list is built once. UNSUPPORTED where the tier cannot make one from this. */
 void engine_snapshot_create(struct engine *engine, const struct engine_caller *caller,
                             const struct snapshot_spec *spec, snapshot_done *done, void *ctx);
 int engine_snapshot_get(struct engine *engine, const struct engine_caller *caller, struct str id,

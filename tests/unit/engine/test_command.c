@@ -235,6 +235,38 @@ TEST(commands_end_by_signal_by_time_and_with_their_sandbox)
     rig_done(&rig);
 }
 
+TEST(a_kill_takes_the_whole_tree_and_want_of_memory_is_told)
+{
+    struct rig rig;
+    char sandbox[64], command[64];
+    open_jails(&rig);
+    struct sandbox_spec spec = {.limits = {.memory_bytes = 64LL << 20}};
+    CHECK_INT(rig_create(&rig, &spec), 0);
+    (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
+    /* A child in a session of its own, whose parent is gone. */
+    CHECK_INT(
+        sh(&rig, sandbox, "(setsid sh -c 'touch up; while :; do sleep 1; done' &); sleep 100"), 0);
+    (void)snprintf(command, sizeof command, "%s", last_id);
+    CHECK_INT(sh(&rig, sandbox, "until test -e up; do sleep 0.01; done"), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(command), SIGKILL, rig_on_plain), 0);
+    CHECK_INT(wait_for(&rig, command, -1), 0);
+    CHECK_INT(last.end, COMMAND_KILLED);
+    CHECK_INT(sh(&rig, sandbox,
+                 "while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
+                 "grep -q 'touch [u]p'; do sleep 0.01; done"),
+              0);
+    CHECK_INT(wait_for(&rig, last_id, 20000), 0);
+
+    CHECK_INT(sh(&rig, sandbox, "exec tail /dev/zero"), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_OOM);
+    CHECK_INT(sh(&rig, sandbox, "kill -9 $$"), 0);
+    CHECK_INT(wait_for(&rig, last_id, -1), 0);
+    CHECK_INT(last.end, COMMAND_EXITED);
+    rig_done(&rig);
+}
+
 TEST(what_cannot_start_says_why_and_leaves_nothing)
 {
     struct rig rig;
