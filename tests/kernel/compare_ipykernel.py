@@ -76,7 +76,8 @@ class Theirs:
     def __init__(self, cwd):
         from jupyter_client.manager import KernelManager
         self.manager = KernelManager(kernel_name="python3", transport="ipc", ip=os.path.join(cwd, "line"))
-        self.manager.start_kernel(cwd=cwd)
+        # Its own output would be read as ours.
+        self.manager.start_kernel(cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=120)
