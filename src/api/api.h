@@ -13,4 +13,10 @@ struct api {
     struct engine *engine;
     struct loop *loop;
     unsigned char signing_key[HASH_SIZE]; /* of URLs that carry their own permission */
+    /* Below which exposed ports have names; "" for none. */
+    struct {
+        char name[256];
+        int port;
+        bool is_https;
+    } domain;
 };

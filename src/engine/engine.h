@@ -18,6 +18,7 @@
 #include "engine/eval.h"
 #include "engine/feed.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/session.h"
 #include "engine/snapshot.h"

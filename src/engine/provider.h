@@ -10,6 +10,7 @@
 #include "engine/command.h"
 #include "engine/eval.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/snapshot.h"
 
