@@ -1,105 +1,20 @@
 /* The server over HTTP keep-alive: code in an isolate, a jail from nothing to its first command, a
- * burst of a hundred, and how many requests a second it answers, beside nginx with a static file.
- */
+ * burst of a hundred, requests a second beside nginx with a static file; in http_bulk.c long
+ * transfers, and what idle sessions and many cycles cost. SG_BENCH_LONG=1 runs all at full size. */
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "bench.h"
+#include "http_rig.h"
 
-enum { PORT = 17171, NGINX_PORT = 17172, ANSWER_MAX = 64 << 10, BURST = 100 };
-
-static char dir[] = "/tmp/sandglass-bench-XXXXXX";
-static char token[128];
-
-/* ---- a client ------------------------------------------------------------------------------ */
-
-static int connect_to(int port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
-        (void)close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* One request; gives the status, and the answer's body in `body`. */
-static int ask(int fd, const char *method, const char *path, const char *json, char *body)
-{
-    char text[2048], answer[ANSWER_MAX];
-    size_t len = 0;
-    int size = snprintf(text, sizeof text,
-                        "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
-                        "%sContent-Length: %zu\r\n\r\n%s",
-                        method, path, PORT, token,
-                        json == NULL ? "" : "Content-Type: application/json\r\n",
-                        json == NULL ? 0 : strlen(json), json == NULL ? "" : json);
-    if (write(fd, text, (size_t)size) != size)
-        return -1;
-    for (;;) {
-        ssize_t count = read(fd, answer + len, sizeof answer - 1 - len);
-        if (count <= 0)
-            return -1;
-        len += (size_t)count;
-        answer[len] = '\0';
-        const char *end = strstr(answer, "\r\n\r\n"), *length = strstr(answer, "Content-Length: ");
-        if (end == NULL)
-            continue;
-        int64_t wanted = 0;
-        if (length != NULL && length < end) {
-            struct str digits = str_of(length + 16);
-            (void)!str_to_i64(str_slice(digits, 0, str_find_char(digits, '\r')), 0, ANSWER_MAX,
-                              &wanted);
-        }
-        if (len < (size_t)(end + 4 - answer) + (size_t)wanted)
-            continue;
-        if (body != NULL)
-            (void)snprintf(body, ANSWER_MAX, "%s", end + 4);
-        int64_t status = 0;
-        (void)!str_to_i64(str_n(answer + 9, 3), 0, 999, &status);
-        return (int)status;
-    }
-}
-
-static bool id_of(const char *body, char out[64])
-{
-    const char *at = strstr(body, "\"id\":\"");
-    if (at == NULL)
-        return false;
-    struct str id = str_of(at + 6);
-    (void)snprintf(out, 64, "%.*s", (int)str_find_char(id, '"'), id.ptr);
-    return true;
-}
-
-/* Make, run `true`, and tell the time of both; then delete. False when one of them failed. */
-static bool life(int fd, double *ret_us)
-{
-    char body[ANSWER_MAX], path[160], id[64];
-    int64_t start = clock_now_ns();
-    if (ask(fd, "POST", "/v1/sandboxes", "{\"tier\":\"jail\"}", body) != 201 || !id_of(body, id))
-        return false;
-    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s/commands", id);
-    bool ran = ask(fd, "POST", path, "{\"argv\":[\"/bin/true\"]}", body) == 201 &&
-               strstr(body, "\"exitCode\":0") != NULL;
-    *ret_us = (double)(clock_now_ns() - start) / 1000;
-    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", id);
-    return ask(fd, "DELETE", path, NULL, NULL) == 204 && ran;
-}
+enum { MANY = 100 };
 
 /* ---- the rows ------------------------------------------------------------------------------ */
 
@@ -107,11 +22,12 @@ static void measure_isolate(struct bench *bench, int fd)
 {
     enum { SAMPLES = 2000 };
     static double samples[SAMPLES];
-    char body[ANSWER_MAX];
+    char body[RIG_ANSWER_MAX];
     size_t count = 0;
     for (size_t i = 0; i < SAMPLES + 200; i++) {
         int64_t start = clock_now_ns();
-        if (ask(fd, "POST", "/v1/run_code", "{\"code\":\"1+1\",\"language\":\"js\"}", body) != 200)
+        if (rig_ask(fd, "POST", "/v1/run_code", "{\"code\":\"1+1\",\"language\":\"js\"}", body) !=
+            200)
             break;
         if (i >= 200)
             samples[count++] = (double)(clock_now_ns() - start) / 1000;
@@ -128,7 +44,7 @@ static void measure_jail(struct bench *bench, int fd)
     size_t count = 0;
     for (size_t i = 0; i < SAMPLES + 30; i++) {
         double us;
-        if (!life(fd, &us))
+        if (!rig_life(fd, &us))
             break;
         if (i >= 30)
             samples[count++] = us;
@@ -138,68 +54,79 @@ static void measure_jail(struct bench *bench, int fd)
                       "create and first command, keep-alive");
 }
 
+/* Time to interactive as the ComputeSDK benchmark has it: from the call that creates a sandbox to
+ * the end of its first command. One after the other is http_jail; here many are under way, begun
+ * one each STAGGER_MS, or all at once. */
+struct one {
+    bool good;
+    double us;
+};
+
 static void *one_of_many(void *arg)
 {
-    double us = 0;
-    int fd = connect_to(PORT);
-    bool *good = arg;
-    *good = fd >= 0 && life(fd, &us);
+    struct one *one = arg;
+    int fd = rig_connect(RIG_PORT);
+    one->good = fd >= 0 && rig_life(fd, &one->us);
     (void)close(fd);
     return NULL;
+}
+
+static size_t run_many(int64_t stagger_ms, double *times)
+{
+    pthread_t threads[MANY];
+    struct one ones[MANY] = {0};
+    size_t failures = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        (void)pthread_create(&threads[i], NULL, one_of_many, &ones[i]);
+        if (stagger_ms > 0)
+            (void)usleep((unsigned)stagger_ms * 1000);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        (void)pthread_join(threads[i], NULL);
+        failures += !ones[i].good;
+        times[i] = ones[i].us;
+    }
+    return failures;
+}
+
+static void measure_staggered(struct bench *bench)
+{
+    double times[MANY];
+    size_t failures = run_many(rig_is_long() ? 200 : 20, times);
+    bench_samples(bench, "http_tti_staggered", "us", times, MANY, NULL,
+                  rig_is_long() ? "100, one each 200 ms" : "100, one each 20 ms");
+    bench_figure(bench, "http_tti_staggered_failures", "count", (double)failures, NULL, "of 100");
 }
 
 static void measure_burst(struct bench *bench)
 {
     enum { ROUNDS = 10 };
+    static double times[ROUNDS * MANY];
     double samples[ROUNDS];
     size_t failures = 0;
     for (size_t round = 0; round < ROUNDS; round++) {
-        pthread_t threads[BURST];
-        bool good[BURST] = {0};
         int64_t start = clock_now_ns();
-        for (size_t i = 0; i < BURST; i++)
-            (void)pthread_create(&threads[i], NULL, one_of_many, &good[i]);
-        for (size_t i = 0; i < BURST; i++) {
-            (void)pthread_join(threads[i], NULL);
-            failures += !good[i];
-        }
+        failures += run_many(0, times + round * MANY);
         samples[round] = (double)(clock_now_ns() - start) / 1e6;
         (void)usleep(200000);
     }
     bench_samples(bench, "http_burst_100", "ms", samples, ROUNDS, NULL,
                   "100 at once: create, command, delete");
+    bench_samples(bench, "http_tti_burst", "us", times, ROUNDS * MANY, NULL,
+                  "100 at once: each one's create and first command");
     bench_figure(bench, "http_burst_failures", "count", (double)failures, NULL, "of 1,000");
 }
 
 /* ---- requests a second --------------------------------------------------------------------- */
 
-/* Runs a program to its end and gives what it printed; false when it is not there. */
-static bool output_of(const char *const *argv, struct buf *out)
-{
-    struct err err;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return false;
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)dup2(ends[1], 1);
-        (void)execvp(argv[0], (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    (void)close(ends[1]);
-    (void)!buf_read_all(out, ends[0], &err);
-    (void)close(ends[0]);
-    int status = 0;
-    (void)waitpid(pid, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 static void measure_rate(struct bench *bench, const char *name, const char *url, const char *peer)
 {
-    const char *const argv[] = {"wrk", "-t1", "-c32", "-d4s", url, NULL};
+    char header[160];
+    (void)snprintf(header, sizeof header, "Authorization: Bearer %s", rig_token);
+    const char *const argv[] = {"wrk", "-t1", "-c32", "-d3s", "-H", header, url, NULL};
     AUTO_BUF struct buf out = {0};
     double rate = 0;
-    if (!output_of(argv, &out))
+    if (!rig_output(argv, &out))
         return;
     const char *at = strstr(buf_cstr(&out), "Requests/sec:");
     if (at == NULL)
@@ -214,30 +141,30 @@ static pid_t start_nginx(void)
     char conf[256], prefix[64];
     AUTO_BUF struct buf text = {0};
     struct err err;
-    (void)snprintf(conf, sizeof conf, "%s/nginx.conf", dir);
-    (void)snprintf(prefix, sizeof prefix, "%s/", dir);
+    (void)snprintf(conf, sizeof conf, "%s/nginx.conf", rig_dir);
+    (void)snprintf(prefix, sizeof prefix, "%s/", rig_dir);
     buf_printf(&text,
                "daemon off; worker_processes 1; pid %s/nginx.pid; error_log /dev/null;\n"
                "events { worker_connections 512; }\n"
                "http { access_log off; client_body_temp_path %s; proxy_temp_path %s;\n"
                "fastcgi_temp_path %s; uwsgi_temp_path %s; scgi_temp_path %s; keepalive_requests "
                "10000000;\nserver { listen 127.0.0.1:%d; root %s; } }\n",
-               dir, dir, dir, dir, dir, dir, NGINX_PORT, dir);
+               rig_dir, rig_dir, rig_dir, rig_dir, rig_dir, rig_dir, RIG_NGINX_PORT, rig_dir);
     int fd = open(conf, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     (void)!fd_write_all(fd, buf_str(&text), &err);
     (void)close(fd);
-    (void)snprintf(conf + sizeof conf / 2, sizeof conf / 2, "%s/file.json", dir);
+    (void)snprintf(conf + sizeof conf / 2, sizeof conf / 2, "%s/file.json", rig_dir);
     fd = open(conf + sizeof conf / 2, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     (void)!fd_write_all(fd, STR("{\"status\":\"ok\"}\n"), &err);
     (void)close(fd);
-    (void)chmod(dir, 0755);
+    (void)chmod(rig_dir, 0755);
     pid_t pid = fork();
     if (pid == 0) {
         (void)execl("/usr/sbin/nginx", "nginx", "-p", prefix, "-c", conf, (char *)NULL);
         _exit(127);
     }
     for (int i = 0; i < 50; i++) {
-        int client = connect_to(NGINX_PORT);
+        int client = rig_connect(RIG_NGINX_PORT);
         if (client >= 0) {
             (void)close(client);
             return pid;
@@ -247,79 +174,61 @@ static pid_t start_nginx(void)
     return pid;
 }
 
-/* ---- the server ---------------------------------------------------------------------------- */
-
-static pid_t start_server(const char *program)
+/* A small file of a sandbox, read over and over. */
+static void measure_file_rate(struct bench *bench, int fd)
 {
-    char config[128], data[128], listen[64], path[160];
-    struct err err;
-    (void)snprintf(config, sizeof config, "%s/config.toml", dir);
-    (void)snprintf(data, sizeof data, "%s/data", dir);
-    (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", PORT);
-    int fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    (void)!fd_write_all(fd,
-                        STR("[server]\nmax_connections_per_address = 1024\n"
-                            "log_level = \"error\"\n"),
-                        &err);
-    (void)close(fd);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int null = open("/dev/null", O_WRONLY);
-        (void)dup2(null, 1);
-        (void)execl(program, "sandglass", "serve", "--config", config, "--data-dir", data,
-                    "--listen", listen, (char *)NULL);
-        _exit(127);
+    char body[RIG_ANSWER_MAX], id[64], path[160], url[256];
+    if (rig_ask(fd, "POST", "/v1/sandboxes", "{\"tier\":\"jail\"}", body) != 201 ||
+        !rig_id(body, id))
+        return;
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s/files?path=/workspace/a.json", id);
+    if (rig_ask(fd, "PUT", path, "{\"status\":\"ok\"}", NULL) == 201) {
+        (void)snprintf(url, sizeof url, "http://127.0.0.1:%d%s", RIG_PORT, path);
+        measure_rate(bench, "http_file_rps", url, "nginx_static_rps");
     }
-    (void)snprintf(path, sizeof path, "%s/token", data);
-    for (int i = 0; i < 100; i++) {
-        int client = connect_to(PORT);
-        AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t len = file < 0 ? 0 : read(file, token, sizeof token - 1);
-        if (client >= 0)
-            (void)close(client);
-        if (client >= 0 && len > 0) {
-            token[strcspn(token, "\n")] = '\0';
-            return pid;
-        }
-        (void)usleep(50000);
-    }
-    return pid;
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", id);
+    (void)rig_ask(fd, "DELETE", path, NULL, NULL);
 }
 
-static void end(pid_t pid)
+static void measure_rates(struct bench *bench, int fd)
 {
-    (void)kill(pid, SIGTERM);
-    (void)waitpid(pid, NULL, 0);
+    char url[96];
+    pid_t nginx = start_nginx();
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d/healthz", RIG_PORT);
+    measure_rate(bench, "http_healthz_rps", url, "nginx_static_rps");
+    measure_file_rate(bench, fd);
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d/file.json", RIG_NGINX_PORT);
+    measure_rate(bench, "nginx_static_rps", url, NULL);
+    rig_end(nginx);
 }
 
 int main(int argc, char **argv)
 {
     const char *program = getenv("SANDGLASS_BIN");
-    char url[96];
-    if (program == NULL || mkdtemp(dir) == NULL)
+    if (program == NULL || mkdtemp(rig_dir) == NULL)
         return 1;
     struct bench *bench = bench_begin("http");
     (void)signal(SIGPIPE, SIG_IGN);
-    pid_t server = start_server(program);
-    int fd = connect_to(PORT);
+    pid_t server = rig_start(program);
+    int fd = rig_connect(RIG_PORT);
     if (fd < 0) {
         (void)fprintf(stderr, "bench: the server did not start\n");
-        end(server);
+        rig_end(server);
         return 1;
     }
     measure_isolate(bench, fd);
     measure_jail(bench, fd);
+    measure_staggered(bench);
     measure_burst(bench);
-    pid_t nginx = start_nginx();
-    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d/healthz", PORT);
-    measure_rate(bench, "http_healthz_rps", url, "nginx_static_rps");
-    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d/file.json", NGINX_PORT);
-    measure_rate(bench, "nginx_static_rps", url, NULL);
-    end(nginx);
+    measure_rates(bench, fd);
+    measure_transfer(bench, fd, server);
+    measure_cycles(bench, server);
+    measure_idle(bench, fd, server);
+    server = measure_restart(bench, program, &fd, server);
     (void)close(fd);
-    end(server);
-    const char *const clean[] = {"rm", "-rf", dir, NULL};
+    rig_end(server);
+    const char *const clean[] = {"rm", "-rf", rig_dir, NULL};
     AUTO_BUF struct buf nothing = {0};
-    (void)!output_of(clean, &nothing);
+    (void)!rig_output(clean, &nothing);
     return bench_end(bench, argc, argv);
 }

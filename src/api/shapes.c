@@ -73,6 +73,11 @@ const struct shape api_shapes[] = {
         P("stdout", TEXT) "," P("stderr", TEXT) "," P("output", TEXT))},
     {"CommandList", LIST("commands", "Command")},
     {"RunResult", JSON({"type": "object", "description": "What `sandglass run --json` prints"})},
+    {"Context", OBJECT("[\"id\",\"runtime\",\"language\",\"cwd\",\"state\"]",
+        P("id", TEXT) "," P("runtime", TEXT) "," P("language", TEXT) "," P("cwd", TEXT) ","
+        P("state", JSON({"type": "string", "enum": ["cold", "idle", "busy"]})) ","
+        P("waiting", WHOLE) "," P("executionCount", WHOLE) "," P("createdAt", DATE))},
+    {"ContextList", OBJECT("[\"contexts\"]", P("contexts", A(R("Context"))))},
     {"File", OBJECT("[\"path\",\"type\",\"size\",\"mode\"]",
         P("path", TEXT) ","
         P("type", JSON({"type": "string", "enum": ["file", "directory", "symlink", "other"]})) ","

@@ -5,8 +5,21 @@
 #include "api/v1.h"
 
 const struct route *const api_tables[] = {
-    meta_routes,       v1_run_routes,    v1_sandbox_routes,       v1_command_routes,
-    v1_log_routes,     v1_tty_routes,    v1_byte_routes,          v1_file_routes,
-    v1_session_routes, v1_volume_routes, v1_snapshot_byte_routes, v1_snapshot_routes,
-    v1_event_routes,   v1_token_routes,  v1_port_routes,          NULL,
+    meta_routes,
+    v1_run_routes,
+    v1_context_routes,
+    v1_sandbox_routes,
+    v1_command_routes,
+    v1_log_routes,
+    v1_tty_routes,
+    v1_byte_routes,
+    v1_file_routes,
+    v1_session_routes,
+    v1_volume_routes,
+    v1_snapshot_byte_routes,
+    v1_snapshot_routes,
+    v1_event_routes,
+    v1_token_routes,
+    v1_port_routes,
+    NULL,
 };

@@ -11,6 +11,7 @@
 
 extern const struct route v1_sandbox_routes[];
 extern const struct route v1_run_routes[];
+extern const struct route v1_context_routes[];
 extern const struct route v1_command_routes[];
 extern const struct route v1_log_routes[];
 extern const struct route v1_file_routes[];

@@ -99,6 +99,7 @@ static void start_in(struct request *request, struct api *api, struct command_sp
     }
     struct v1_start *start = mem_alloc(sizeof *start);
     *start = (struct v1_start){request, api, events_are_asked_for(request)};
+    spec->waits = !start->is_stream;
     engine_command_start(api->engine, &caller, spec, on_started, start);
 }
 

@@ -1,4 +1,4 @@
-/* run_code: code in, value and console out, as one JSON object or as events. */
+/* run_code: code in, values and output out, as one JSON object or as events. */
 
 #include "api/events.h"
 #include "api/metrics.h"
@@ -10,45 +10,128 @@ struct run {
     struct api *api;
     struct request *request; /* NULL once answered with events */
     struct events *events;   /* NULL: one JSON answer, or the client has gone */
-    bool is_stream;
-    VEC(struct eval_line) lines; /* texts belong to `arena` */
+    bool is_stream, is_short, is_stopped;
+    struct evaluating *evaluating;
+    VEC(struct eval_line) lines; /* of an isolate; texts belong to `arena` */
     struct arena arena;
     size_t kept;
+    struct buf tails[2]; /* of a stream: the beginning of a letter whose end is to come */
 };
 
-enum { KEPT_MAX = 4 << 20 }; /* bytes of output in one answer; the isolate's own limit is below */
+enum {
+    KEPT_MAX = 4 << 20,        /* bytes of output in one answer; the isolate's own limit is below */
+    VALUE_EVENT_MAX = 3 << 20, /* of JSON: what a stream can carry in one piece */
+};
 
+/* The client has gone; the code runs to its end. */
 static void on_closed(void *ctx)
 {
     struct run *run = ctx;
     run->events = NULL;
+    if (run->is_stopped)
+        engine_eval_flow(run->evaluating, false);
+    run->is_stopped = false;
 }
 
-static const struct events_calls events_calls = {.on_closed = on_closed};
+static void on_drain(void *ctx)
+{
+    struct run *run = ctx;
+    if (!run->is_stopped)
+        return;
+    run->is_stopped = false;
+    engine_eval_flow(run->evaluating, false);
+}
+
+static const struct events_calls events_calls = {.on_drain = on_drain, .on_closed = on_closed};
 
 static void run_free(struct run *run)
 {
     vec_done(&run->lines);
+    buf_done(&run->tails[0]);
+    buf_done(&run->tails[1]);
     arena_done(&run->arena);
     free(run);
 }
 
-static void on_output(void *ctx, enum isolate_stream stream, struct str line)
+static void put_text(struct run *run, enum isolate_stream stream, struct str text)
 {
-    struct run *run = ctx;
-    if (run->kept + line.len > KEPT_MAX)
-        return;
-    run->kept += line.len;
-    *vec_push(&run->lines) = (struct eval_line){stream, arena_dup(&run->arena, line)};
-    if (run->events == NULL)
-        return;
     AUTO_BUF struct buf data = {0};
     struct json_out out = {.buf = &data};
+    if (run->events == NULL)
+        return;
     json_begin_object(&out);
-    json_key(&out, "text"), json_put_str(&out, line);
+    json_key(&out, "text"), json_put_str(&out, text);
     json_end_object(&out);
     events_put(run->events, stream == ISOLATE_STDOUT ? "stdout" : "stderr", (struct str){0},
                buf_str(&data));
+}
+
+static void stop_when_full(struct run *run)
+{
+    if (run->events == NULL || run->is_stopped || !events_is_full(run->events))
+        return;
+    run->is_stopped = true;
+    engine_eval_flow(run->evaluating, true);
+}
+
+/* Bytes at the end that may be the beginning of a letter. */
+static size_t open_tail(struct str text)
+{
+    for (size_t back = 1; back <= 3 && back <= text.len; back++) {
+        unsigned char c = (unsigned char)text.ptr[text.len - back];
+        size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 0;
+        if (whole > 0)
+            return whole > back ? back : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+/* Pieces end anywhere; a letter that is cut is told whole with the next one. */
+static void put_bytes(struct run *run, enum isolate_stream stream, struct str bytes)
+{
+    struct buf *tail = &run->tails[stream];
+    AUTO_BUF struct buf whole = {0};
+    buf_put(&whole, buf_str(tail));
+    buf_put(&whole, bytes);
+    buf_clear(tail);
+    size_t cut = open_tail(buf_str(&whole));
+    buf_put(tail, str_slice(buf_str(&whole), whole.len - cut, whole.len));
+    if (whole.len > cut || bytes.len == 0) /* a console's line may be empty */
+        put_text(run, stream, str_slice(buf_str(&whole), 0, whole.len - cut));
+}
+
+/* An isolate tells lines and keeps none; a kernel tells bytes and keeps them in its result. */
+static void on_output(void *ctx, enum isolate_stream stream, struct str text)
+{
+    struct run *run = ctx;
+    if (run->is_stream) {
+        put_bytes(run, stream, text);
+        stop_when_full(run);
+    }
+    if (run->kept + text.len > KEPT_MAX)
+        return;
+    run->kept += text.len;
+    *vec_push(&run->lines) = (struct eval_line){stream, arena_dup(&run->arena, text)};
+}
+
+static void on_value(void *ctx, const struct kernel_part *parts, size_t count, bool main)
+{
+    struct run *run = ctx;
+    AUTO_BUF struct buf data = {0};
+    size_t size = 0;
+    if (run->events == NULL)
+        return;
+    for (size_t i = 0; i < count && size <= VALUE_EVENT_MAX; i++)
+        size += run_part_size(&parts[i]);
+    if (size > VALUE_EVENT_MAX)
+        buf_printf(&data, "{\"main\":%s,\"omitted\":\"too large for a stream: ask for JSON\"}",
+                   main ? "true" : "false");
+    else
+        run_value_put_json(parts, count, main, &(struct json_out){.buf = &data});
+    events_put(run->events, "result", (struct str){0}, buf_str(&data));
+    stop_when_full(run);
 }
 
 static void put_failure(struct json_out *out, const struct err *why)
@@ -80,6 +163,25 @@ static void put_outcome(struct json_out *out, const struct isolate_result *resul
     json_end_object(out);
 }
 
+static const char *outcome_name(const struct eval_result *result)
+{
+    return result->kernel != NULL ? run_status_name(result->kernel->status)
+                                  : isolate_status_name(result->run->status);
+}
+
+/* Values of kernels were told as they came. */
+static void put_kernel_error(struct run *run, const struct run_output *output)
+{
+    AUTO_BUF struct buf data = {0};
+    for (int stream = 0; stream < 2; stream++)
+        if (run->tails[stream].len > 0)
+            put_text(run, (enum isolate_stream)stream, buf_str(&run->tails[stream]));
+    if (output->status == RUN_OK || run->events == NULL)
+        return;
+    run_output_put_error(output, &(struct json_out){.buf = &data});
+    events_put(run->events, "error", (struct str){0}, buf_str(&data));
+}
+
 /* result or error, then end with the object that a JSON answer would have been. */
 static void finish_events(struct run *run, const struct eval_result *result, const struct err *why)
 {
@@ -91,10 +193,17 @@ static void finish_events(struct run *run, const struct eval_result *result, con
         events_put(run->events, "error", (struct str){0}, buf_str(&data));
         events_put(run->events, "end", (struct str){0}, STR("{\"ok\":false}"));
     } else {
-        bool ok = result->run->status == ISOLATE_OK;
-        put_outcome(&out, result->run);
-        events_put(run->events, ok ? "result" : "error", (struct str){0}, buf_str(&data));
-        eval_put_json(result, run->lines.ptr, run->lines.len, &whole);
+        if (result->kernel != NULL) {
+            put_kernel_error(run, result->kernel);
+        } else {
+            bool ok = result->run->status == ISOLATE_OK;
+            put_outcome(&out, result->run);
+            events_put(run->events, ok ? "result" : "error", (struct str){0}, buf_str(&data));
+        }
+        if (run->is_short)
+            eval_put_short(result, run->lines.ptr, run->lines.len, &whole);
+        else
+            eval_put_end(result, run->lines.ptr, run->lines.len, &whole);
         events_put(run->events, "end", (struct str){0}, buf_str(&end));
     }
     events_end(run->events);
@@ -105,9 +214,9 @@ static void on_done(void *ctx, const struct eval_result *result, const struct er
     struct run *run = ctx;
     struct v1_answer answer;
     if (why == NULL)
-        metrics_observe(run->api->meta.metrics, METRICS_EXEC, "eval",
-                        isolate_status_name(result->run->status),
-                        (double)result->run->runtime_ns / 1e9);
+        metrics_observe(run->api->meta.metrics, METRICS_EXEC, "eval", outcome_name(result),
+                        result->kernel != NULL ? (double)result->kernel->duration_us / 1e6
+                                               : (double)result->run->runtime_ns / 1e9);
     if (run->events != NULL) {
         finish_events(run, result, why);
         /* on_closed comes later and must find nobody. */
@@ -115,20 +224,17 @@ static void on_done(void *ctx, const struct eval_result *result, const struct er
     } else if (!run->is_stream && why != NULL) {
         reply_error(run->request, why);
     } else if (!run->is_stream) {
-        eval_put_json(result, run->lines.ptr, run->lines.len, v1_begin(&answer));
+        struct json_out *out = v1_begin(&answer);
+        if (run->is_short)
+            eval_put_short(result, run->lines.ptr, run->lines.len, out);
+        else
+            eval_put_json(result, run->lines.ptr, run->lines.len, out);
         v1_reply(run->request, 200, &answer);
     }
     run_free(run);
 }
 
-static const struct eval_calls eval_calls = {on_output, on_done};
-
-static enum isolate_lang lang_of(struct str name)
-{
-    if (str_eq(name, STR("js")) || str_eq(name, STR("javascript")))
-        return ISOLATE_JS;
-    return str_eq(name, STR("tsx")) ? ISOLATE_TSX : ISOLATE_TS;
-}
+static const struct eval_calls eval_calls = {on_output, on_done, on_value};
 
 static const struct isolate_module *read_modules(struct request *request, size_t *ret_count)
 {
@@ -149,7 +255,12 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
         return;
     }
     spec->code = request_str(request, "code");
-    spec->lang = lang_of(request_str(request, "language"));
+    spec->language = request_str(request, "language");
+    spec->runtime = request_str(request, "runtime");
+    spec->context = request_str(request, "context");
+    spec->wants_files = request_bool(request, "files", true);
+    spec->may_install = request_bool(request, "install", true);
+    spec->requirements = v1_list(request, request->json, "requirements", &spec->requirement_count);
     spec->file = request_str(request, "file");
     spec->modules = read_modules(request, &spec->module_count);
     spec->env = v1_pairs(request, request->json, "env");
@@ -160,6 +271,8 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
     struct engine_caller caller = v1_caller(request);
     struct run *run = mem_alloc(sizeof *run);
     run->api = api;
+    run->is_short = request_bool(request, "short", false);
+    spec->wants_text |= run->is_short;
     run->is_stream = events_are_asked_for(request);
     if (run->is_stream) {
         run->events = events_new(request, &events_calls, run);
@@ -167,7 +280,7 @@ static void evaluate(struct request *request, struct api *api, struct eval_spec 
         run->request = request;
         request_hold(request);
     }
-    engine_eval(api->engine, &caller, spec, &eval_calls, run);
+    run->evaluating = engine_eval(api->engine, &caller, spec, &eval_calls, run);
 }
 
 static void run_once(struct request *request, void *ctx)
@@ -194,8 +307,21 @@ static void run_in_session(struct request *request, void *ctx)
 #define FAILS (E(NOT_FOUND) | E(GONE) | E(BUSY) | E(CONFLICT) | E(UNSUPPORTED) | E(TIMEOUT))
 #define M_CODE \
     JSON("code": {"type": "string", "maxLength": 8388608}) "," \
-    JSON("language": {"type": "string", "enum": ["js", "javascript", "ts", "typescript", "tsx"], \
-        "description": "ts when left out: JavaScript is TypeScript too"}) "," \
+    JSON("language": {"type": "string", "maxLength": 32, \
+        "description": "js, ts or tsx in an isolate (ts when left out); python, bash, ... in a jail"}) "," \
+    JSON("runtime": {"type": "string", "maxLength": 64, \
+        "description": "Instead of a language: python3, bash, ..."}) "," \
+    JSON("context": {"type": "string", "maxLength": 64, \
+        "description": "Which interpreter of a jail; left out: the runtime's own"}) "," \
+    JSON("files": {"type": "boolean", \
+        "description": "In a jail: list the files that the run changes (true)"}) "," \
+    JSON("requirements": {"type": "array", "maxItems": 64, \
+        "items": {"type": "string", "maxLength": 200}, \
+        "description": "In a jail: packages that are installed before the code runs, once"}) "," \
+    JSON("install": {"type": "boolean", \
+        "description": "In a jail whose network has the index: install what is missing (true)"}) "," \
+    JSON("short": {"type": "boolean", \
+        "description": "For models: {type: text, image/png or error, content} is all"}) "," \
     JSON("file": {"type": "string", "maxLength": 256, "description": "Its name in stacks"}) "," \
     JSON("modules": {"type": "object", "additionalProperties": {"type": "string"}, \
         "description": "Sources that it may import, by path"}) "," \
@@ -206,7 +332,7 @@ static void run_in_session(struct request *request, void *ctx)
     JSON("text": {"type": "boolean", "description": "The value as a console would show it, too"})
 #define M_ONCE JSON("memoryMb": {"type": "integer", "minimum": 1, "maximum": 2048}) "," V1_M_NETWORK
 #define HOW "What the code does wrong is part of a 200 answer. With Accept: text/event-stream (or " \
-    "application/x-ndjson) it is a stream: stdout, stderr, result or error, end."
+    "application/x-ndjson) it is a stream: stdout, stderr, result, error, end."
 
 const struct route v1_run_routes[] = {
     {"POST", "/v1/run_code", run_once, "Run code, once or in a sandbox or session", SCOPE_RUN, NOUN,

@@ -87,11 +87,31 @@ static int shell_bury(struct shell *shell)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int put_code(struct str code, struct err *err)
+/* Before the code and on its first line, so that lines keep their numbers. Names were checked. */
+static int put_variables(struct str variables, struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    struct str variable;
+    while (str_split(&variables, '\0', &variable)) {
+        size_t at = str_find_char(variable, '=');
+        if (at == variable.len)
+            continue;
+        buf_printf(&text, "export %.*s='", (int)at, variable.ptr);
+        for (size_t i = at + 1; i < variable.len; i++)
+            if (variable.ptr[i] == '\'')
+                buf_put_cstr(&text, "'\\''");
+            else
+                buf_put_char(&text, variable.ptr[i]);
+        buf_put_cstr(&text, "'; ");
+    }
+    return fd_write_all(code_file, buf_str(&text), err);
+}
+
+static int put_code(struct str code, struct str variables, struct err *err)
 {
     if (ftruncate(code_file, 0) < 0 || lseek(code_file, 0, SEEK_SET) < 0)
         return err_sys(err, errno, "hand over the code");
-    return fd_write_all(code_file, code, err);
+    return put_variables(variables, err) < 0 ? -1 : fd_write_all(code_file, code, err);
 }
 
 /* -1 when the shell ended instead. */
@@ -113,9 +133,9 @@ static int read_status(const struct shell *shell)
     return (int)strtol(text, NULL, 10);
 }
 
-static int run(struct shell *shell, struct str code, struct err *err)
+static int run(struct shell *shell, struct str code, struct str variables, struct err *err)
 {
-    if (put_code(code, err) < 0 || fd_write_all(shell->in, str_of(step), err) < 0)
+    if (put_code(code, variables, err) < 0 || fd_write_all(shell->in, str_of(step), err) < 0)
         return -1;
     int status = read_status(shell);
     if (status >= 0)
@@ -172,9 +192,10 @@ static int serve(struct err *err)
         return -1;
     say(FRAME_READY, 0, (struct str[]){STR("bash")}, 1);
     while ((size = next_frame(&in, &frame, err)) > 0) {
-        struct str code;
-        if (frame.type == FRAME_RUN && frame_bytes(&frame, &code)) {
-            int status = run(&shell, code, err);
+        struct str code, language, variables;
+        if (frame.type == FRAME_RUN && frame_bytes(&frame, &code) &&
+            frame_bytes(&frame, &language) && frame_bytes(&frame, &variables)) {
+            int status = run(&shell, code, variables, err);
             if (status < 0)
                 return -1;
             finish(frame.id, ++count, status);

@@ -281,12 +281,31 @@ static int run_runtime(const struct cli_call *call, const char *name, const char
     return run_in_kernel(call, config, str_of(name), buf_str(&code), err);
 }
 
+/* Limits, files and the network are those of the place. */
+static int run_elsewhere(const struct cli_call *call, const char *file, struct err *err)
+{
+    static const char *const places_own[] = {"workspace", "memory", "env", "allow-host",
+                                             "deny-host", "secret", "hint"};
+    AUTO_BUF struct buf code = buf_with_limit(CODE_BYTES_MAX);
+    for (size_t i = 0; i < countof(places_own); i++)
+        if (cli_has(call, places_own[i]))
+            return err_set(err, ERR_INVALID, "--%s does not go with --sandbox and --session",
+                           places_own[i]);
+    if (read_code(call, file, &code, err) < 0)
+        return -1;
+    return run_in_server(call, buf_str(&code), err);
+}
+
 static int run(const struct cli_call *call, struct err *err)
 {
     AUTO(request_done) struct run_request request = {.as_json = cli_has(call, "json")};
     const char *file = call->arg_count > 0 ? call->args[0] : NULL;
     if (file != NULL && cli_value(call, "eval") != NULL)
         return err_set(err, ERR_INVALID, "give a file or --eval, not both");
+    if (cli_value(call, "sandbox") != NULL || cli_value(call, "session") != NULL)
+        return run_elsewhere(call, file, err);
+    if (cli_value(call, "context") != NULL)
+        return err_set(err, ERR_INVALID, "--context needs --sandbox or --session");
     if (cli_value(call, "runtime") != NULL)
         return run_runtime(call, cli_value(call, "runtime"), file, err);
     if (cli_value(call, "workspace") != NULL)
@@ -313,6 +332,14 @@ static const struct cli_option run_options[] = {
     {.name = "runtime",
      .value = "python3|bash",
      .help = "Run in a kernel of this language in a jail instead"},
+    {.name = "sandbox", .value = "ID", .help = "Run in this sandbox of a running server"},
+    {.name = "session", .value = "ID", .help = "Run in this session of a running server"},
+    {.name = "context",
+     .value = "ID",
+     .help = "With --sandbox, --session: in this interpreter (the runtime's own)"},
+    {.name = "url",
+     .value = "URL",
+     .help = "The server (SANDGLASS_URL, else the configuration's address)"},
     {.letter = 'w',
      .name = "workspace",
      .value = "DIR",
@@ -360,7 +387,9 @@ const struct cli_verb cmd_run = {
         "With --secret, process.env.NAME holds a placeholder; in Authorization and X-Api-Key (or "
         "the headers named behind #) of https requests to HOST it becomes the value of VAR, and "
         "answers show the placeholder again. file:/PATH stands for env:VAR, and NAME alone for a "
-        "[secrets.NAME] of config.toml.",
+        "[secrets.NAME] of config.toml.\n"
+        "With --sandbox or --session the code runs in a place of a running server, where variables "
+        "live from one run to the next.",
     .options = run_options,
     .args_max = 1,
     .run = run,

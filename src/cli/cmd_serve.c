@@ -1,5 +1,7 @@
 /* `sandglass serve`: the configuration, overridden by options; the work is api/server. */
 
+#include <malloc.h>
+
 #include "api/server.h"
 #include "base/err.h"
 #include "base/vec.h"
@@ -85,6 +87,9 @@ static int serve(const struct cli_call *call, struct err *err)
         return err_set(err, ERR_INVALID,
                        "no directory to keep data in: give --data-dir, or set SANDGLASS_HOME or "
                        "server.data_dir");
+    /* Buffers of 64 KiB come and go with every command: the heap's end shall not move each time. */
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    (void)mallopt(M_TOP_PAD, 256 << 10);
     log_setup(config->server.log_level, config->server.log_format, 2);
     name_list names = {0}, origins = {0};
     add_list(&config->server.cors_origins, &origins);

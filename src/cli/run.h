@@ -55,6 +55,9 @@ void run_print(enum isolate_stream stream, struct str text);
 /* Reads from the terminal until its end; variables stay from one input to the next. */
 int run_repl(struct worker *worker, struct run_request *request, struct err *err);
 
+/* --sandbox, --session: the same in a place of a running server. */
+int run_in_server(const struct cli_call *call, struct str code, struct err *err);
+
 /* --runtime: the same in a kernel in a fresh jail. Gives the exit code. */
 int run_in_kernel(const struct cli_call *call, const struct config *config, struct str name,
                   struct str code, struct err *err);

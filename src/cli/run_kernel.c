@@ -6,72 +6,40 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "engine/config.h"
 #include "jail/jail.h"
-#include "runtime/kernel.h"
+#include "runtime/output.h"
 #include "runtime/runtimes.h"
 
-enum { TIMEOUT_MS = 30000, TIMEOUT_MAX_MS = 600000, GRACE_MS = 2000, KEPT_MAX = 1 << 20 };
-
-struct shown {
-    char *mime;
-    struct buf bytes;
-    size_t bundle; /* parts of one value share it */
-    bool main;
-};
+enum { TIMEOUT_MS = 30000, TIMEOUT_MAX_MS = 600000, GRACE_MS = 2000 };
 
 struct kernel_run {
     struct jail *jail;
     struct kernel *kernel;
     uint32_t id;
     bool as_json;
-    struct buf out, err;
-    VEC(struct shown) shown;
-    size_t bundles;
-    struct buf error_name, error_message, error_text;
-    bool failed, done, gone, timed_out;
-    uint32_t count;
-    int64_t began_ms, deadline_ms, ended_ms;
+    struct run_output output;
+    bool done, gone, timed_out;
+    int64_t began_ns, deadline_ms, timeout_ms;
 };
 
 static void run_done(struct kernel_run *run)
 {
     run->kernel = kernel_free(run->kernel);
     run->jail = jail_free(run->jail);
-    VEC_EACH (part, &run->shown) {
-        free(part->mime);
-        buf_done(&part->bytes);
-    }
-    vec_done(&run->shown);
-    buf_done(&run->out);
-    buf_done(&run->err);
-    buf_done(&run->error_name);
-    buf_done(&run->error_message);
-    buf_done(&run->error_text);
+    run_output_done(&run->output);
 }
 
-static bool is_text(struct str mime)
-{
-    return str_starts(mime, STR("text/")) || str_eq(mime, STR("image/svg+xml")) ||
-           str_ends(mime, STR("json"));
-}
-
-static void keep_output(struct kernel_run *run, struct buf *kept, int fd, struct str text)
+static void write_output(struct kernel_run *run, int fd, struct str text)
 {
     struct err err;
-    if (run->as_json) {
-        buf_put(kept, str_slice(text, 0, KEPT_MAX - MIN(kept->len, (size_t)KEPT_MAX)));
-        return;
-    }
     if (fd_write_all(fd, text, &err) < 0)
         run->gone = true; /* nobody reads any more */
 }
@@ -97,49 +65,19 @@ static void print_value(const struct kernel_event *event)
     cli_print(buf_str(&line));
 }
 
-static void keep_value(struct kernel_run *run, const struct kernel_event *event)
-{
-    run->bundles++;
-    for (size_t i = 0; i < event->part_count; i++) {
-        struct shown *part = vec_push(&run->shown);
-        *part = (struct shown){.bundle = run->bundles, .main = event->main};
-        part->mime = mem_alloc(event->parts[i].mime.len + 1);
-        memcpy(part->mime, event->parts[i].mime.ptr, event->parts[i].mime.len);
-        buf_put(&part->bytes, event->parts[i].bytes);
-    }
-}
-
 static void on_event(struct kernel_run *run, const struct kernel_event *event)
 {
-    switch (event->type) {
-    case KERNEL_READY:
-        break;
-    case KERNEL_STDOUT:
-        keep_output(run, &run->out, STDOUT_FILENO, event->text);
-        break;
-    case KERNEL_STDERR:
-        keep_output(run, &run->err, STDERR_FILENO, event->text);
-        break;
-    case KERNEL_DISPLAY:
-        if (run->as_json)
-            keep_value(run, event);
-        else
-            print_value(event);
-        break;
-    case KERNEL_ERROR:
-        run->failed = true;
-        buf_put(&run->error_name, event->name);
-        buf_put(&run->error_message, event->message);
-        buf_put(&run->error_text, event->text);
-        break;
-    case KERNEL_DONE:
-        run->done = true;
-        run->count = event->count;
-        break;
-    case KERNEL_GONE:
-        run->gone = true;
-        break;
-    }
+    bool is_told = !run->as_json;
+    run->done |= event->type == KERNEL_DONE;
+    run->gone |= event->type == KERNEL_GONE;
+    if (event->type == KERNEL_STDOUT && is_told)
+        write_output(run, STDOUT_FILENO, event->text);
+    else if (event->type == KERNEL_STDERR && is_told)
+        write_output(run, STDERR_FILENO, event->text);
+    else if (event->type == KERNEL_DISPLAY && is_told)
+        print_value(event);
+    else
+        run_output_take(&run->output, event);
 }
 
 /* At the deadline the code is interrupted, which keeps what it said; what does not heed that is
@@ -176,7 +114,7 @@ static int wait_for_end(struct kernel_run *run, struct err *err)
             return err_sys(err, errno, "poll");
         keep_time(run);
     }
-    run->ended_ms = clock_now_ms();
+    run->output.duration_us = (clock_now_ns() - run->began_ns) / 1000;
     return 0;
 }
 
@@ -185,99 +123,33 @@ static void explain_death(struct kernel_run *run)
 {
     struct jail_stats stats = {0};
     struct err err;
-    const char *why = "the code ended its interpreter; variables are gone";
     bool known = jail_end(run->jail, &stats, &err) == 0;
+    run->output.is_lost = true;
     if (run->timed_out)
-        why = "out of time, and deaf to an interrupt";
+        run_output_end(&run->output, RUN_TIMEOUT, "Timeout",
+                       "out of time, and deaf to an interrupt");
     else if (known && stats.oom_kills > 0)
-        why = "out of memory";
-    run->failed = true;
-    buf_clear(&run->error_name);
-    buf_clear(&run->error_message);
-    buf_put_cstr(&run->error_name, run->timed_out ? "Timeout" : "KernelDied");
-    buf_put_cstr(&run->error_message, why);
-    buf_clear(&run->error_text);
-    buf_printf(&run->error_text, "%s: %s\n", buf_cstr(&run->error_name), why);
-}
-
-static void put_bundle(struct json_out *json, struct kernel_run *run, size_t bundle)
-{
-    bool main = false;
-    json_begin_object(json);
-    json_key(json, "data"), json_begin_object(json);
-    VEC_EACH (part, &run->shown) {
-        if (part->bundle != bundle)
-            continue;
-        AUTO_BUF struct buf text = {0};
-        main = part->main;
-        if (!is_text(str_of(part->mime)))
-            base64_put(buf_str(&part->bytes), &text);
-        json_key(json, part->mime);
-        json_put_str(json, text.len > 0 ? buf_str(&text) : buf_str(&part->bytes));
-    }
-    json_end_object(json);
-    json_key(json, "main"), json_put_bool(json, main);
-    json_end_object(json);
-}
-
-static const struct shown *main_part(struct kernel_run *run, const char *mime)
-{
-    VEC_EACH (part, &run->shown)
-        if (part->main && strcmp(part->mime, mime) == 0)
-            return part;
-    return NULL;
-}
-
-/* The value as JSON where it has one: the kernel's own words, so they are read before they are
- * passed on. */
-static void put_result(struct json_out *json, struct kernel_run *run)
-{
-    const struct shown *part = main_part(run, "application/json");
-    AUTO_JSON struct json_t *value = NULL;
-    struct err err;
-    json_key(json, "result");
-    if (part != NULL && json_parse(buf_str(&part->bytes), &value, &err) == 0)
-        json_put_value(json, value);
+        run_output_end(&run->output, RUN_OUT_OF_MEMORY, "OutOfMemory",
+                       "out of memory; --memory gives more");
     else
-        json_put_null(json);
-    part = main_part(run, "text/plain");
-    json_key(json, "text");
-    if (part != NULL)
-        json_put_str(json, buf_str(&part->bytes));
-    else
-        json_put_null(json);
+        run_output_end(&run->output, RUN_DIED, "KernelDied",
+                       "the code ended its interpreter; variables are gone");
 }
 
-static void put_error(struct json_out *json, const struct kernel_run *run)
+static void explain_interrupt(struct kernel_run *run)
 {
-    json_key(json, "error");
-    if (!run->failed) {
-        json_put_null(json);
-        return;
-    }
-    json_begin_object(json);
-    json_key(json, "name"), json_put_str(json, buf_str(&run->error_name));
-    json_key(json, "message"), json_put_str(json, buf_str(&run->error_message));
-    json_key(json, "traceback"), json_put_str(json, buf_str(&run->error_text));
-    json_end_object(json);
+    char text[96];
+    (void)snprintf(text, sizeof text, "out of time after %lld ms; the code was interrupted",
+                   (long long)run->timeout_ms);
+    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", text);
 }
 
-static void print_json(struct kernel_run *run)
+static void print_json(const struct kernel_run *run)
 {
     AUTO_BUF struct buf text = {0};
     struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
     json_begin_object(&json);
-    json_key(&json, "success"), json_put_bool(&json, !run->failed);
-    put_result(&json, run);
-    json_key(&json, "results"), json_begin_array(&json);
-    for (size_t i = 1; i <= run->bundles; i++)
-        put_bundle(&json, run, i);
-    json_end_array(&json);
-    json_key(&json, "stdout"), json_put_str(&json, buf_str(&run->out));
-    json_key(&json, "stderr"), json_put_str(&json, buf_str(&run->err));
-    put_error(&json, run);
-    json_key(&json, "executionCount"), json_put_i64(&json, run->count);
-    json_key(&json, "durationMs"), json_put_i64(&json, run->ended_ms - run->began_ms);
+    run_output_put_members(&run->output, &json);
     json_end_object(&json);
     buf_put_char(&text, '\n');
     cli_print(buf_str(&text));
@@ -285,13 +157,18 @@ static void print_json(struct kernel_run *run)
 
 static int finish(struct kernel_run *run)
 {
+    struct run_output *output = &run->output;
     if (!run->done)
         explain_death(run);
+    else if (run->timed_out && output->status != RUN_OK)
+        explain_interrupt(run);
     if (run->as_json)
         print_json(run);
-    else if (run->failed && run->error_text.len > 0) /* a shell has said it itself */
-        run_print(ISOLATE_STDERR, str_trim(buf_str(&run->error_text)));
-    return run->timed_out ? EXIT_TIMEOUT : run->failed ? EXIT_FAILED : EXIT_OK;
+    else if (output->traceback.len > 0) /* a shell has said it itself */
+        run_print(ISOLATE_STDERR, str_trim(buf_str(&output->traceback)));
+    return output->status == RUN_TIMEOUT ? EXIT_TIMEOUT
+           : output->status == RUN_OK    ? EXIT_OK
+                                         : EXIT_FAILED;
 }
 
 static int start_kernel(struct kernel_run *run, const struct runtime *runtime, struct err *err)
@@ -367,9 +244,10 @@ int run_in_kernel(const struct cli_call *call, const struct config *config, stru
         make_plan(call, kernels, &plan, &workspace, err) < 0 || warden_start(&warden, err) < 0 ||
         jail_make(warden, &plan, &run.jail, err) < 0 || start_kernel(&run, runtime, err) < 0)
         return -1;
-    run.began_ms = clock_now_ms();
-    run.deadline_ms = run.began_ms + timeout_ms;
-    if (kernel_run(run.kernel, code, str_of(runtime->language), err) < 0 ||
+    run.began_ns = clock_now_ns();
+    run.timeout_ms = timeout_ms;
+    run.deadline_ms = clock_now_ms() + timeout_ms;
+    if (kernel_run(run.kernel, code, str_of(runtime->language), (struct str){0}, err) < 0 ||
         wait_for_end(&run, err) < 0)
         return -1;
     int code_out = finish(&run);

@@ -166,8 +166,10 @@ static void on_end(void *ctx, const struct exec_end *told, UNUSED const struct e
     info->user_us = end == NULL ? -1 : end->user_us;
     info->system_us = end == NULL ? -1 : end->system_us;
     info->peak_bytes = end == NULL ? -1 : end->peak_bytes;
-    if (sandbox != NULL)
+    if (sandbox != NULL) {
+        sandbox->commands--;
         sandbox_end_work(sandbox);
+    }
     struct store_batch *batch = store_begin(engine->store);
     command_save(command, batch);
     feed_publish(engine, batch, EVENT_COMMAND_ENDED, command->tenant, info->id, info->sandbox,
@@ -204,6 +206,7 @@ struct starting {
     struct exec_plan plan;
     struct engine_pairs env;
     int64_t timeout_ms;
+    bool waits;
 };
 
 static void starting_free(struct starting *starting)
@@ -220,8 +223,10 @@ static void never_was(struct command *command)
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_commands, command->info.id);
     store_commit(batch, STORE_QUICK, NULL, NULL);
-    if (sandbox != NULL)
+    if (sandbox != NULL) {
+        sandbox->commands--;
         sandbox_end_work(sandbox);
+    }
     (void)map_remove(&engine->commands, command->info.id);
     answer_give(command->start_answer, &command->start_err);
     (void)command_free(command);
@@ -265,16 +270,6 @@ static void on_drain(void *ctx)
     command->writes.len = 0;
 }
 
-static size_t running_in(const struct engine *engine, struct str sandbox)
-{
-    size_t count = 0;
-    MAP_EACH (entry, &engine->commands) {
-        const struct command *command = entry->value;
-        count += command->info.state == COMMAND_RUNNING && str_eq(command->info.sandbox, sandbox);
-    }
-    return count;
-}
-
 static void put_env(struct starting *starting, const struct sandbox *sandbox)
 {
     static const char *const fixed[] = {
@@ -311,13 +306,19 @@ static void begin(struct starting *starting, struct sandbox *sandbox)
     command->info.started_ms = clock_date_ms();
     command->table = engine_table(engine, sandbox->info.tier);
     sandbox_begin_work(sandbox);
+    sandbox->commands++;
     put_env(starting, sandbox);
     (void)map_put(&engine->commands, command->info.id, command);
     struct store_batch *batch = store_begin(engine->store);
     command_save(command, batch);
     feed_publish(engine, batch, EVENT_COMMAND_STARTED, command->tenant, command->info.id,
                  sandbox->info.id, "", "");
-    store_commit(batch, STORE_QUICK, on_recorded, command);
+    if (starting->waits) {
+        store_commit(batch, STORE_LAZY, NULL, NULL); /* its end writes all of it again */
+        command->starting--;
+    } else {
+        store_commit(batch, STORE_QUICK, on_recorded, command);
+    }
     int64_t timeout_ms =
         starting->timeout_ms == 0 ? sandbox->info.limits.exec_ms : starting->timeout_ms;
     command->timer = timer_new(engine->loop, on_time, command);
@@ -342,8 +343,7 @@ static void running(struct want *want, struct sandbox *sandbox, const struct err
     if (why == NULL && engine_table(starting->engine, sandbox->info.tier)->exec == NULL) {
         (void)engine_unsupported(sandbox->info.tier, "run commands", &err);
         why = &err;
-    } else if (why == NULL &&
-               running_in(starting->engine, sandbox->info.id) >= COMMANDS_RUNNING_MAX) {
+    } else if (why == NULL && sandbox->commands >= COMMANDS_RUNNING_MAX) {
         (void)err_set(&err, ERR_LIMIT, "%d commands run in this sandbox already",
                       COMMANDS_RUNNING_MAX);
         why = &err;
@@ -427,6 +427,7 @@ static void fill(struct command *command, struct starting *starting,
     starting->env = pairs_dup(&spec->env, &starting->arena);
     starting->plan.input = arena_dup(&starting->arena, spec->input);
     starting->timeout_ms = spec->timeout_ms;
+    starting->waits = spec->waits;
 }
 
 int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,

@@ -27,6 +27,7 @@ struct command_spec {
     int64_t timeout_ms;      /* 0: the sandbox's; -1: none */
     bool tty;
     uint16_t rows, cols;
+    bool waits; /* nobody outside hears of it before its end: its record may come with that */
 };
 
 enum command_state { COMMAND_RUNNING, COMMAND_ENDED };

@@ -162,7 +162,10 @@ int engine_log_open(struct engine *engine, const struct engine_caller *caller, s
                                   .end = command->info.log_end,
                                   .follows = follow};
     command->readers = reader;
-    read_on(reader, true); /* also when there is nothing: the end must not come from here */
+    /* Also when there is nothing: the end must not come from here. One that is abreast of a command
+     * that runs will be told. */
+    if (!follow || command->is_complete || offset < command->info.log_end)
+        read_on(reader, true);
     *ret_reader = reader;
     return 0;
 }
@@ -265,7 +268,7 @@ static void append_piece(struct command *command, enum command_stream stream, st
     command->info.log_end += bytes.len;
     command->info.bytes[stream] += bytes.len;
     command->unflushed += bytes.len;
-    store_commit(batch, STORE_QUICK, on_flushed, flush);
+    store_commit(batch, STORE_LAZY, on_flushed, flush);
     tell_readers(command, &log);
 }
 

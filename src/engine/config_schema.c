@@ -133,8 +133,8 @@ const struct config_key config_keys[] = {
      .help = "Processes and threads"},
     {"jail", "cpus", .type = CONFIG_FLOAT, .min = 0.05, .max = 1024, .fallback = "1",
      AT(config_jail, cpus), .help = "Processor time, in cores"},
-    {"jail", "pool", NUMBER(0, 512, "8"), AT(config_jail, pool),
-     .help = "Jails with these limits that wait ready made; about 0.4 MB each"},
+    {"jail", "pool", NUMBER(0, 512, "64"), AT(config_jail, pool),
+     .help = "Jails with these limits that wait ready made, at most; about 0.4 MB each"},
     {"jail", "pool_idle_ms", NUMBER(0, 24 * 3600 * 1000, "60000"), AT(config_jail, pool_idle_ms),
      .help = "Time without a request after which only one waits; 0: all wait for ever"},
 

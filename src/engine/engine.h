@@ -15,6 +15,7 @@
  * kill -9 (docs/ENGINE.md says what survives a power cut). */
 
 #include "engine/command.h"
+#include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/feed.h"
 #include "engine/file.h"

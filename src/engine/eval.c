@@ -4,6 +4,8 @@
 
 #include "engine/config.h"
 #include "engine/session_internal.h"
+#include "runtime/packages.h"
+#include "runtime/runtimes.h"
 
 struct evaluating {
     struct session_want session;
@@ -13,6 +15,7 @@ struct evaluating {
     struct arena arena;
     struct eval_spec spec;
     struct str tenant;
+    bool is_single;
     struct eval_calls calls;
     void *ctx;
     struct sandbox *sandbox;
@@ -27,21 +30,44 @@ static void on_output(void *ctx, enum isolate_stream stream, struct str line)
         evaluating->calls.on_output(evaluating->ctx, stream, line);
 }
 
+static void on_value(void *ctx, const struct kernel_part *parts, size_t count, bool main)
+{
+    struct evaluating *evaluating = ctx;
+    if (evaluating->calls.on_value != NULL)
+        evaluating->calls.on_value(evaluating->ctx, parts, count, main);
+}
+
+static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+/* A place that was made for this run alone goes with it. */
+static void leave(struct evaluating *evaluating)
+{
+    struct sandbox *sandbox = evaluating->sandbox;
+    evaluating->sandbox = NULL;
+    if (sandbox == NULL)
+        return;
+    sandbox_end_work(sandbox);
+    struct engine_caller caller = {.tenant = sandbox->info.tenant};
+    if (evaluating->is_single)
+        engine_sandbox_delete(evaluating->engine, &caller, sandbox->info.id, ignore, NULL);
+}
+
 static void on_done(void *ctx, const struct eval_result *result, const struct err *why)
 {
     struct evaluating *evaluating = ctx;
     struct engine *engine = evaluating->engine;
     struct eval_result shown = {0};
-    if (evaluating->sandbox != NULL)
-        sandbox_end_work(evaluating->sandbox);
     if (result != NULL) {
         shown = *result;
         shown.lang = evaluating->spec.lang;
         shown.hints = &evaluating->spec.hints;
         shown.code_size = evaluating->spec.code.len;
-        shown.sandbox =
-            evaluating->sandbox == NULL ? (struct str){0} : evaluating->sandbox->info.id;
+        if (evaluating->sandbox != NULL && !evaluating->is_single)
+            shown.sandbox = arena_dup(&evaluating->arena, evaluating->sandbox->info.id);
     }
+    leave(evaluating);
     evaluating->calls.on_done(evaluating->ctx, result == NULL ? NULL : &shown, why);
     engine->answers--;
     loop_release(engine->loop);
@@ -49,9 +75,45 @@ static void on_done(void *ctx, const struct eval_result *result, const struct er
     free(evaluating);
 }
 
+/* What an isolate understands; with nothing said TypeScript, which JavaScript is too. */
+static bool isolate_lang_of(const struct eval_spec *spec, enum isolate_lang *ret_lang)
+{
+    static const struct {
+        const char *name;
+        enum isolate_lang lang;
+    } rows[] = {{"", ISOLATE_TS},   {"js", ISOLATE_JS},   {"javascript", ISOLATE_JS},
+                {"ts", ISOLATE_TS}, {"tsx", ISOLATE_TSX}, {"typescript", ISOLATE_TS}};
+    if (spec->runtime.len > 0 && !str_eq(spec->runtime, STR("js")))
+        return false;
+    for (size_t i = 0; i < countof(rows); i++)
+        if (str_eq(spec->language, str_of(rows[i].name))) {
+            *ret_lang = rows[i].lang;
+            return true;
+        }
+    return false;
+}
+
+static int check_tier(struct evaluating *evaluating, enum engine_tier tier, struct err *err)
+{
+    struct eval_spec *spec = &evaluating->spec;
+    if (engine_table(evaluating->engine, tier)->eval == NULL)
+        return engine_unsupported(tier, "evaluate code", err);
+    if (tier == ENGINE_TIER_ISOLATE && !isolate_lang_of(spec, &spec->lang)) {
+        struct str word = spec->runtime.len > 0 ? spec->runtime : spec->language;
+        return err_set(err, ERR_UNSUPPORTED,
+                       "an isolate runs js, ts and tsx; '%.*s' needs a sandbox of the tier 'jail'",
+                       (int)MIN(word.len, (size_t)32), word.ptr);
+    }
+    if (tier == ENGINE_TIER_ISOLATE && spec->requirement_count > 0)
+        return err_set(err, ERR_UNSUPPORTED, "requirements: an isolate has no packages");
+    if (tier == ENGINE_TIER_ISOLATE && spec->context.len > 0)
+        return err_set(err, ERR_UNSUPPORTED, "context: an isolate has none");
+    return 0;
+}
+
 static void run(struct evaluating *evaluating)
 {
-    static const struct eval_calls calls = {on_output, on_done};
+    static const struct eval_calls calls = {on_output, on_done, on_value};
     struct engine *engine = evaluating->engine;
     struct sandbox *sandbox = evaluating->sandbox;
     enum engine_tier tier = sandbox != NULL ? sandbox->info.tier : ENGINE_TIER_ISOLATE;
@@ -62,8 +124,8 @@ static void run(struct evaluating *evaluating)
                     sandbox_state_name(sandbox->info.state)) < 0;
     if (!evaluating->has_failed)
         evaluating->has_failed = engine_provider(engine, tier, &provider, &evaluating->err) < 0;
-    if (!evaluating->has_failed && engine_table(engine, tier)->eval == NULL)
-        evaluating->has_failed = engine_unsupported(tier, "evaluate code", &evaluating->err) < 0;
+    if (!evaluating->has_failed)
+        evaluating->has_failed = check_tier(evaluating, tier, &evaluating->err) < 0;
     if (evaluating->has_failed)
         on_done(evaluating, NULL, &evaluating->err);
     else
@@ -149,12 +211,24 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
     AUTO_BUF struct buf policy = {0};
     if (!str_is_utf8(spec->code))
         return err_set(err, ERR_INVALID, "code: not UTF-8");
+    if (spec_check_env(&spec->env, err) < 0)
+        return -1;
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        if (package_check(spec->requirements[i], err) < 0)
+            return err_wrap(err, "requirements");
     if (spec_policy(caller, spec->network, &policy, err) < 0)
         return -1;
     evaluating->spec = *spec;
     evaluating->spec.sandbox = evaluating->spec.session = (struct str){0};
     evaluating->spec.code = arena_dup(arena, spec->code);
     evaluating->spec.file = arena_dup(arena, spec->file);
+    evaluating->spec.runtime = arena_dup(arena, spec->runtime);
+    evaluating->spec.language = arena_dup(arena, spec->language);
+    evaluating->spec.context = arena_dup(arena, spec->context);
+    struct str *requirements = arena_array(arena, struct str, spec->requirement_count + 1);
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        requirements[i] = arena_dup(arena, spec->requirements[i]);
+    evaluating->spec.requirements = requirements;
     evaluating->spec.env = pairs_dup(&spec->env, arena);
     evaluating->spec.network = arena_dup(arena, buf_str(&policy));
     evaluating->tenant = arena_dup(arena, caller->tenant);
@@ -162,15 +236,70 @@ static int fill(struct evaluating *evaluating, const struct engine_caller *calle
     return 0;
 }
 
-void engine_eval(struct engine *engine, const struct engine_caller *caller,
-                 const struct eval_spec *spec, const struct eval_calls *calls, void *ctx)
+static void ignore_made(UNUSED void *ctx, UNUSED struct sandbox *sandbox,
+                        UNUSED const struct err *why)
+{
+}
+
+/* A jail for this run alone: nobody sees it, and it counts as any other. */
+static int make_single(struct evaluating *evaluating, const struct engine_caller *caller,
+                       const struct eval_spec *spec, struct sandbox **ret_sandbox, struct err *err)
+{
+    const struct runtime *runtime = NULL;
+    if (runtime_choose(spec->runtime, spec->language, STR("python3"), &runtime, err) < 0)
+        return -1;
+    struct sandbox_spec wanted = {.tier = ENGINE_TIER_JAIL,
+                                  .runtime = str_of(runtime->name),
+                                  .limits.memory_bytes = spec->memory_bytes,
+                                  .network = spec->network,
+                                  .timeout_ms = -1,
+                                  .idle_ms = -1,
+                                  .on_timeout = SANDBOX_KILL_AT_TIMEOUT};
+    struct engine_caller maker = {.tenant = caller->tenant};
+    if (sandbox_from_spec(evaluating->engine, caller, &wanted, ret_sandbox, err) < 0)
+        return -1;
+    (*ret_sandbox)->is_helper = true;
+    sandbox_make(*ret_sandbox, &maker, (struct str){0}, ignore_made, NULL);
+    return 0;
+}
+
+/* Once: an isolate where one will do. */
+static int begin_single(struct evaluating *evaluating, const struct engine_caller *caller,
+                        const struct eval_spec *spec, struct err *err)
+{
+    struct sandbox *sandbox = NULL;
+    enum isolate_lang ignored;
+    if (isolate_lang_of(spec, &ignored)) {
+        go(evaluating);
+        return 0;
+    }
+    evaluating->spec.context = (struct str){0};
+    if (make_single(evaluating, caller, spec, &sandbox, err) < 0)
+        return -1;
+    sandbox_wait(sandbox, &evaluating->want);
+    return 0;
+}
+
+void engine_eval_flow(struct evaluating *evaluating, bool stop)
+{
+    struct sandbox *sandbox = evaluating->sandbox;
+    if (sandbox == NULL || sandbox->place == NULL)
+        return;
+    const struct provider_table *table = engine_table(evaluating->engine, sandbox->info.tier);
+    if (table->eval_flow != NULL)
+        table->eval_flow(sandbox->place, evaluating, stop);
+}
+
+struct evaluating *engine_eval(struct engine *engine, const struct engine_caller *caller,
+                               const struct eval_spec *spec, const struct eval_calls *calls,
+                               void *ctx)
 {
     loop_assert(engine->loop);
     struct evaluating *evaluating = mem_alloc(sizeof *evaluating);
     struct sandbox *sandbox = NULL;
     struct session *session = NULL;
     struct err err = {0};
-    bool is_single = spec->sandbox.len == 0 && spec->session.len == 0;
+    evaluating->is_single = spec->sandbox.len == 0 && spec->session.len == 0;
     evaluating->engine = engine;
     evaluating->calls = *calls;
     evaluating->ctx = ctx;
@@ -179,14 +308,16 @@ void engine_eval(struct engine *engine, const struct engine_caller *caller,
     engine->answers++;
     loop_hold(engine->loop);
     if (engine_check_caller(engine, caller, &err) < 0 ||
-        (!is_single &&
+        (!evaluating->is_single &&
          place_find(engine, caller, spec->sandbox, spec->session, &sandbox, &session, &err) < 0) ||
-        fill(evaluating, caller, spec, session, &err) < 0)
+        fill(evaluating, caller, spec, session, &err) < 0 ||
+        (evaluating->is_single && begin_single(evaluating, caller, spec, &err) < 0))
         fail(evaluating, &err);
-    else if (is_single)
-        go(evaluating);
+    else if (evaluating->is_single)
+        return evaluating;
     else if (session != NULL)
         session_use(session, &evaluating->session);
     else
         sandbox_wait(sandbox, &evaluating->want);
+    return evaluating;
 }

@@ -70,13 +70,69 @@ static void put_value(const struct isolate_result *run, struct json_out *out)
         json_put_null(out);
 }
 
+static void put_place(const struct eval_result *result, struct json_out *out)
+{
+    if (result->sandbox.len > 0)
+        json_key(out, "sandbox"), json_put_str(out, result->sandbox);
+    if (result->kernel != NULL) {
+        json_key(out, "runtime"), json_put_str(out, result->runtime);
+        json_key(out, "context"), json_put_str(out, result->context);
+    }
+}
+
+void eval_put_end(const struct eval_result *result, const struct eval_line *lines,
+                  size_t line_count, struct json_out *out)
+{
+    if (result->kernel == NULL) {
+        eval_put_json(result, lines, line_count, out);
+        return;
+    }
+    json_begin_object(out);
+    put_place(result, out);
+    run_output_put_end(result->kernel, out);
+    json_end_object(out);
+}
+
+static void put_isolate_text(const struct isolate_result *run, const struct eval_line *lines,
+                             size_t line_count, struct buf *text)
+{
+    for (size_t i = 0; i < line_count; i++)
+        buf_printf(text, "%.*s\n", STR_ARG(lines[i].text));
+    if (run->status == ISOLATE_OK && run->has_value)
+        buf_put(text, run->text.len > 0 ? buf_str(&run->text) : buf_str(&run->json));
+    else if (run->status != ISOLATE_OK && run->error_stack.len > 0)
+        buf_put(text, buf_str(&run->error_stack));
+    else if (run->status != ISOLATE_OK)
+        buf_printf(text, "%s: %s", buf_cstr(&run->error_name), buf_cstr(&run->error_message));
+}
+
+void eval_put_short(const struct eval_result *result, const struct eval_line *lines,
+                    size_t line_count, struct json_out *out)
+{
+    AUTO_BUF struct buf text = {0};
+    if (result->kernel != NULL) {
+        run_output_put_short(result->kernel, out);
+        return;
+    }
+    bool ok = result->run->status == ISOLATE_OK;
+    put_isolate_text(result->run, ok ? lines : NULL, ok ? line_count : 0, &text);
+    json_begin_object(out);
+    json_key(out, "type"), json_put_cstr(out, ok ? "text" : "error");
+    json_key(out, "content"), json_put_str(out, buf_str(&text));
+    json_end_object(out);
+}
+
 void eval_put_json(const struct eval_result *result, const struct eval_line *lines,
                    size_t line_count, struct json_out *out)
 {
     const struct isolate_result *run = result->run;
     json_begin_object(out);
-    if (result->sandbox.len > 0)
-        json_key(out, "sandbox"), json_put_str(out, result->sandbox);
+    put_place(result, out);
+    if (result->kernel != NULL) {
+        run_output_put_members(result->kernel, out);
+        json_end_object(out);
+        return;
+    }
     json_key(out, "status"), json_put_cstr(out, isolate_status_name(run->status));
     json_key(out, "success"), json_put_bool(out, run->status == ISOLATE_OK);
     put_value(run, out);

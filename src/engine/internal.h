@@ -93,7 +93,8 @@ struct sandbox {
     int64_t ord;
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
     int64_t active_at;
-    size_t busy; /* works under way: it is not idle */
+    size_t busy;     /* works under way: it is not idle */
+    size_t commands; /* of them */
     struct place *place;
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;
@@ -283,6 +284,7 @@ void token_done_all(struct engine *engine);
 /* spec.c */
 int spec_check(struct engine *engine, const struct engine_caller *caller,
                const struct sandbox_spec *spec, struct err *err) MUST_USE;
+int spec_check_env(const struct engine_pairs *env, struct err *err) MUST_USE;
 int spec_check_metadata(const struct engine_pairs *metadata, struct err *err) MUST_USE;
 int spec_check_time(int64_t ms, const char *what, struct err *err) MUST_USE;
 /* The policy in its own words. */

@@ -267,6 +267,7 @@ void jail_exec(struct place *place, const struct exec_plan *plan, const struct e
     buf_put(&exec->input, plan->input);
     exec->next = place->execs;
     place->execs = exec;
+    jail_files_touched(place);
     if (ask(exec, plan, &err) < 0) {
         calls->on_started(ctx, NULL, &err);
         jail_exec_free(exec);

@@ -285,6 +285,9 @@ void jail_files(struct place *place, const struct file_request *request, file_do
 {
     struct filing *filing = mem_alloc(sizeof *filing);
     struct err err = {0};
+    if (request->op != FILE_STAT && request->op != FILE_LIST && request->op != FILE_READ &&
+        request->op != FILE_GLOB && request->op != FILE_GREP)
+        jail_files_touched(place);
     filing->op.on_event = on_event;
     filing->place = place;
     filing->request = *request;

@@ -10,6 +10,7 @@
 #include "jail/files.h"
 #include "jail/jail.h"
 
+struct context;
 struct gateway;
 struct gateway_session;
 struct pool;
@@ -20,6 +21,7 @@ struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
     struct watch *watch;
+    size_t pool_size, made; /* of its pool; jails asked for since that was set */
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
     struct volumes *volumes;
@@ -27,6 +29,7 @@ struct provider {
     struct watch *gateway_watch;
     struct buf dns_servers;
     struct place *places;
+    char kernels[JAIL_PATH_MAX]; /* directory of their programs; every jail sees it */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
@@ -62,6 +65,14 @@ struct place {
     struct watch *watch;
     struct asked_op *ops;
     struct exec *execs;
+    struct context *contexts;
+    struct engine_pairs env; /* of every kernel */
+    struct str runtime;      /* when a run names none */
+    int64_t exec_ms;
+    int64_t oom_kills;       /* that are known of */
+    struct map installed;    /* requirements that were met */
+    struct listing *listing; /* the files after the last run; NULL: not known */
+    uint64_t version, listing_version;
     struct gateway_session *network;
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -75,12 +86,15 @@ void place_remove(struct place *place, struct asked_op *op);
 void place_watch(struct place *place);
 
 /* jail_warden.c */
+/* A jail was asked for. */
+void jail_warden_used(struct provider *provider);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
 /* Remembers what was asked until it is answered. */
 struct request *jail_warden_asked(struct provider *provider, uint32_t number,
                                   request_event *on_event, void *ctx);
-void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan);
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan);
 
 /* jail_network.c */
 bool jail_is_offline(struct str network);
@@ -115,6 +129,22 @@ void jail_exec_flow(struct exec *exec, bool stop);
 void jail_exec_free(struct exec *exec);
 /* The place goes: every command hears so. */
 void jail_execs_end(struct place *place, const struct err *why);
+
+/* jail_run.c */
+void jail_eval(struct provider *provider, struct place *place, struct str tenant,
+               const struct eval_spec *spec, const struct eval_calls *calls, void *ctx);
+void jail_eval_flow(struct place *place, const void *ctx, bool stop);
+
+/* jail_changes.c: something else than a run is about to change files. */
+void jail_files_touched(struct place *place);
+
+/* jail_context.c */
+void jail_context(struct place *place, const struct context_request *request, context_done *done,
+                  void *ctx);
+/* What its kernels shall have of the sandbox. */
+void jail_contexts_begin(struct place *place, const struct sandbox_info *info);
+/* The place goes: whoever waits for a run hears so. */
+void jail_contexts_end(struct place *place, const struct err *why);
 
 /* jail_files.c */
 void jail_files(struct place *place, const struct file_request *request, file_done *done,

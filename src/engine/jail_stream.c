@@ -335,6 +335,7 @@ static void on_writer_event(struct asked_op *op, const struct jail_event *event,
         writer->place = NULL;
         end_writer(writer, why);
     } else if (event->type == JAIL_EVENT_FILE) {
+        jail_files_touched(writer->place); /* it is there only now */
         take_word(writer, event->file);
     } else {
         end_writer(writer, &event->err);
@@ -348,6 +349,7 @@ int jail_file_put(struct place *place, const struct file_put *put,
     struct writer *writer = mem_alloc(sizeof *writer);
     AUTO_CLOSE int childs = -1;
     uint32_t id = 0;
+    jail_files_touched(place);
     writer->op.on_event = on_writer_event;
     writer->place = place;
     writer->calls = *calls;

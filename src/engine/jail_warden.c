@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/jail_place.h"
+#include "runtime/runtimes.h"
 
 static void watch_warden(struct provider *provider)
 {
@@ -81,8 +82,11 @@ static void on_pooled(UNUSED struct request *request, UNUSED const struct warden
         log_warn("jail.pool", LOG_STR("error", why->msg));
 }
 
-void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan)
+void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
+                    struct jail_plan *plan)
 {
+    plan->mounts[0] = (struct jail_mount){.src = provider->kernels, .dst = RUNTIME_DIR};
+    plan->mount_count = 1;
     plan->limits.memory_bytes = limits->memory_bytes;
     plan->limits.cpu_milli = limits->cpu_milli;
     plan->limits.pids = limits->pids;
@@ -91,7 +95,11 @@ void jail_fill_plan(const struct sandbox_limits *limits, struct jail_plan *plan)
     jail_plan_fill(plan);
 }
 
-int jail_warden_start(struct provider *provider, struct err *err)
+/* A server that makes a sandbox now and then needs few that wait; one that made more than wait is
+ * given as many as the configuration allows. */
+enum { POOL_FIRST = 8 };
+
+static int ask_pool(struct provider *provider, size_t size, struct err *err)
 {
     const struct config_jail *config = &provider->host->config->jail;
     struct sandbox_limits limits = {.memory_bytes = config->memory_mb << 20,
@@ -100,17 +108,34 @@ int jail_warden_start(struct provider *provider, struct err *err)
                                     .disk_bytes = 1LL << 30};
     struct jail_plan plan = {0};
     uint32_t number = 0;
+    jail_fill_plan(provider, &limits, &plan);
+    if (warden_ask_pool(provider->warden, &plan, size, config->pool_idle_ms, &number, err) < 0)
+        return -1;
+    provider->pool_size = size;
+    provider->made = 0;
+    (void)jail_warden_asked(provider, number, on_pooled, NULL);
+    return 0;
+}
+
+void jail_warden_used(struct provider *provider)
+{
+    size_t most = (size_t)provider->host->config->jail.pool;
+    struct err err = {0};
+    if (++provider->made <= provider->pool_size || provider->pool_size >= most)
+        return;
+    if (ask_pool(provider, most, &err) < 0)
+        log_warn("jail.pool", LOG_STR("error", err.msg));
+}
+
+int jail_warden_start(struct provider *provider, struct err *err)
+{
+    size_t most = (size_t)provider->host->config->jail.pool;
     if (warden_start(&provider->warden, err) < 0)
         return -1;
     if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,
                   provider, &provider->watch, err) < 0)
         return -1;
-    jail_fill_plan(&limits, &plan);
-    if (warden_ask_pool(provider->warden, &plan, (size_t)config->pool, config->pool_idle_ms,
-                        &number, err) < 0)
-        return -1;
-    (void)jail_warden_asked(provider, number, on_pooled, NULL);
-    return 0;
+    return ask_pool(provider, MIN(most, (size_t)POOL_FIRST), err);
 }
 
 void jail_warden_stop(struct provider *provider)

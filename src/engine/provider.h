@@ -8,6 +8,7 @@
  * What they are handed is borrowed for the call alone, unless it says otherwise. */
 
 #include "engine/command.h"
+#include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/file.h"
 #include "engine/port.h"
@@ -100,6 +101,10 @@ struct provider_table {
 
     void (*eval)(struct provider *provider, struct place *place, struct str tenant,
                  const struct eval_spec *spec, const struct eval_calls *calls, void *ctx);
+    /* What the evaluation that was begun with `ctx` puts out waits while stopped. */
+    void (*eval_flow)(struct place *place, const void *ctx, bool stop);
+    void (*context)(struct place *place, const struct context_request *request, context_done *done,
+                    void *ctx);
     void (*exec)(struct place *place, const struct exec_plan *plan, const struct exec_calls *calls,
                  void *ctx);
     int (*exec_write)(struct exec *exec, struct str bytes, struct err *err);

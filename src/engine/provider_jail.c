@@ -9,6 +9,7 @@
 #include "engine/jail_place.h"
 #include "io/pool.h"
 #include "jail/volumes.h"
+#include "runtime/runtimes.h"
 
 enum { DISK_QUEUE = 65536 };
 
@@ -38,6 +39,7 @@ void place_watch(struct place *place)
 
 static void drop_ops(struct place *place, const struct err *why)
 {
+    jail_contexts_end(place, why);
     jail_execs_end(place, why);
     while (place->ops != NULL) {
         struct asked_op *op = place->ops;
@@ -152,6 +154,7 @@ static void ask_make(struct making *making)
         (void)err_set(&err, ERR_UNAVAILABLE, "there is no warden");
     else if (warden_ask_make(provider->warden, &place->plan, &number, &err) == 0) {
         (void)jail_warden_asked(provider, number, on_made, making);
+        jail_warden_used(provider);
         return;
     }
     fail(making, &err);
@@ -182,7 +185,8 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->next = provider->places;
     provider->places = place;
     *making = (struct making){place, arena_dup(&place->arena, info->network), done, ctx};
-    jail_fill_plan(&info->limits, &place->plan);
+    jail_contexts_begin(place, info);
+    jail_fill_plan(provider, &info->limits, &place->plan);
     if (!jail_is_offline(info->network) && jail_network_plan(place, &err) < 0) {
         fail(making, &err);
         return;
@@ -308,6 +312,7 @@ static int open_provider(const struct provider_host *host, struct provider **ret
         buf_printf(&provider->dns_servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(servers->items[i]));
     if (pool_open(host->loop, 1, DISK_QUEUE, &provider->disk, err) < 0 ||
         volumes_open(host->data_dir, &provider->volumes, err) < 0 ||
+        runtimes_unpack(host->data_dir, provider->kernels, sizeof provider->kernels, err) < 0 ||
         jail_warden_start(provider, err) < 0) {
         close_provider(provider);
         return -1;
@@ -330,6 +335,9 @@ const struct provider_table provider_jail = {
     .maker_pid = maker_pid,
     .sandbox_create = create,
     .sandbox_end = end,
+    .eval = jail_eval,
+    .eval_flow = jail_eval_flow,
+    .context = jail_context,
     .exec = jail_exec,
     .exec_write = jail_exec_write,
     .exec_unsent = jail_exec_unsent,

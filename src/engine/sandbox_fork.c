@@ -63,6 +63,7 @@ static struct sandbox_spec spec_of(const struct sandbox *parent)
     const struct sandbox_info *info = &parent->info;
     return (struct sandbox_spec){
         .tier = info->tier,
+        .runtime = info->runtime,
         .name = info->name,
         .snapshots = info->snapshots,
         .snapshot_count = info->snapshot_count,

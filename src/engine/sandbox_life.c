@@ -93,6 +93,8 @@ void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
     (void)snprintf(saving->id, sizeof saving->id, "%.*s", STR_ARG(sandbox->info.id));
     if (answer != NULL)
         memcpy(answer->id, saving->id, ID_SIZE);
+    if (answer == NULL && strength == STORE_QUICK)
+        strength = STORE_LAZY;
     store_commit(batch, strength, on_saved, saving);
 }
 

@@ -156,7 +156,8 @@ static void fill(struct sandbox *sandbox, const struct engine_caller *caller,
     AUTO_BUF struct buf policy = {0};
     info->tier = spec_tier(sandbox->engine, spec->tier);
     const struct provider_table *table = engine_table(sandbox->engine, info->tier);
-    info->runtime = str_of(table->runtime);
+    info->runtime =
+        spec->runtime.len > 0 ? arena_dup(&sandbox->arena, spec->runtime) : str_of(table->runtime);
     info->name = arena_dup(&sandbox->labels, spec->name);
     info->metadata = pairs_dup(&spec->metadata, &sandbox->labels);
     info->env = pairs_dup(&spec->env, &sandbox->arena);

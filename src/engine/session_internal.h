@@ -33,7 +33,11 @@ struct session *session_find(struct engine *engine, struct str tenant, struct st
                              struct err *err) MUST_USE;
 struct session *session_new(struct engine *engine, struct str tenant, struct str id,
                             struct str name);
+struct session *session_free(struct session *session);
+struct answer *session_answer(struct engine *engine, session_done *done, void *ctx);
 void session_save(const struct session *session, struct store_batch *batch);
+
+/* session_life.c */
 struct sandbox *session_sandbox(const struct session *session); /* NULL: none */
 void session_use(struct session *session, struct session_want *want);
 

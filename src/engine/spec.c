@@ -3,6 +3,7 @@
 #include "egress/policy.h"
 #include "engine/config.h"
 #include "engine/internal.h"
+#include "runtime/runtimes.h"
 
 enum { TIMEOUT_MAX_MS = 7 * 86400000 };
 
@@ -18,7 +19,7 @@ int engine_check_name(struct str name, const char *what, struct err *err)
     return 0;
 }
 
-static int check_env(const struct engine_pairs *env, struct err *err)
+int spec_check_env(const struct engine_pairs *env, struct err *err)
 {
     size_t bytes = 0;
     if (env->len > ENGINE_ENV_MAX)
@@ -113,13 +114,17 @@ int spec_check(struct engine *engine, const struct engine_caller *caller,
     AUTO_BUF struct buf policy = {0};
     enum engine_tier tier = spec_tier(engine, spec->tier);
     const struct provider_table *table = engine_table(engine, tier);
-    if (spec->runtime.len > 0 && !str_eq(spec->runtime, str_of(table->runtime)))
+    const struct runtime *runtime = NULL;
+    if (spec->runtime.len > 0 && tier == ENGINE_TIER_JAIL) {
+        if (runtime_find(spec->runtime, &runtime, err) < 0)
+            return err_wrap(err, "runtime");
+    } else if (spec->runtime.len > 0 && !str_eq(spec->runtime, str_of(table->runtime)))
         return err_set(err, ERR_UNSUPPORTED, "runtime: the tier '%s' has '%s', not '%.*s'",
                        table->name, table->runtime, (int)MIN(spec->runtime.len, (size_t)32),
                        spec->runtime.ptr);
     if (spec->snapshot_count > SNAPSHOT_STACK_MAX)
         return err_set(err, ERR_INVALID, "snapshots: more than %d", SNAPSHOT_STACK_MAX);
-    return engine_check_name(spec->name, "name", err) < 0 || check_env(&spec->env, err) < 0 ||
+    return engine_check_name(spec->name, "name", err) < 0 || spec_check_env(&spec->env, err) < 0 ||
                    spec_check_metadata(&spec->metadata, err) < 0 ||
                    check_limits(&spec->limits, err) < 0 ||
                    spec_check_time(spec->timeout_ms, "timeoutMs", err) < 0 ||

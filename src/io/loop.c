@@ -25,6 +25,7 @@ struct watch {
     uv_poll_t uv;
     void (*call)(void *ctx, int events);
     void *ctx;
+    int uv_events; /* asked for now */
 };
 
 struct signal_watch {
@@ -225,8 +226,10 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
     if ((uv_events & UV_WRITABLE) != 0)
         events |= WATCH_WRITE;
     /* An error shows itself to whoever reads or writes next; who only writes must be told, too. */
-    if (status < 0)
+    if (status < 0) {
         events |= WATCH_WRITE;
+        watch->uv_events = 0; /* libuv has stopped */
+    }
     if (status < 0 || (uv_events & UV_DISCONNECT) != 0)
         events |= WATCH_READ | WATCH_HANGUP;
     watch->call(watch->ctx, events);
@@ -240,6 +243,10 @@ void watch_set(struct watch *watch, int events)
         uv_events |= UV_READABLE | UV_DISCONNECT;
     if ((events & WATCH_WRITE) != 0)
         uv_events |= UV_WRITABLE;
+    /* libuv takes a descriptor out and in again for what stands already. */
+    if (uv_events == watch->uv_events)
+        return;
+    watch->uv_events = uv_events;
     if (uv_events == 0)
         (void)uv_poll_stop(&watch->uv);
     else

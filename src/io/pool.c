@@ -130,9 +130,11 @@ static bool enqueue(struct pool *pool, struct job *job)
         pool->waiting++;
         pool->pending++;
         loop_hold(pool->loop);
-        (void)pthread_cond_signal(&pool->work);
     }
     (void)pthread_mutex_unlock(&pool->lock);
+    /* A worker that is woken while the lock is held would wait for it at once. */
+    if (fits)
+        (void)pthread_cond_signal(&pool->work);
     return fits;
 }
 

@@ -69,6 +69,15 @@ int jail_send(struct jail *jail, const int *fds, size_t fd_count, uint32_t *ret_
 
 struct asked *jail_find_asked(const struct jail *jail, uint32_t id);
 
+/* A packet from the socket, in the buffer that is shared; 0 when none is there or all is lost. */
+size_t jail_take_packet(struct jail *jail, int fds[WIRE_FDS_MAX]);
+/* False when it is no answer: then the line has ended. The descriptors are taken or closed. */
+bool jail_read_packet(struct jail *jail, struct str packet, int fds[WIRE_FDS_MAX],
+                      struct jail_event *ret_event);
+bool jail_take_kept(struct jail *jail, size_t index, struct jail_event *ret_event);
+/* Nothing that it says is heard any more; GONE, with `why` unless NULL, is what is told. */
+void jail_lose(struct jail *jail, const struct err *why);
+
 /* The next event of this operation; those of others stay for later. */
 int jail_await_answer(struct jail *jail, uint32_t id, struct jail_event *ret_event,
                       struct err *err) MUST_USE;

@@ -80,6 +80,22 @@ int layer_give_away(uint32_t owner, int dir_fd, const char *name, struct err *er
 int layer_each(int dir_fd, int (*each)(void *ctx, const char *name, struct err *err), void *ctx,
                struct err *err) MUST_USE;
 
+/* Coming to be: layers_make.c. */
+int layer_make_tenant_dir(const struct layers *layers, int dir_fd, const char *name,
+                          struct err *err) MUST_USE;
+int layer_open_trash(int layers_fd, struct err *err) MUST_USE;
+int layer_discard(int layers_fd, const char *name, struct err *err) MUST_USE;
+/* Whether its sandbox has a limit of size. */
+bool layer_is_limited(int layers_fd);
+/* Puts an empty layer in its place. */
+int layer_add(const struct layers *layers, int layers_fd, const struct layer *layer,
+              struct err *err) MUST_USE;
+int layer_make_box(struct layers *layers, const char *id, const char *const *snapshots,
+                   const struct layer *first, const struct quota_limit *limit,
+                   struct err *err) MUST_USE;
+/* For layer_each: one more name of the stock. */
+int layer_note_stock(void *ctx, const char *name, struct err *err);
+
 /* Makes the layer that the next checkpoint or rollback takes, unless it is there. */
 int layers_make_spare(const struct layers *layers, int layers_fd, struct err *err) MUST_USE;
 

@@ -13,7 +13,7 @@ struct buf;
 struct err;
 
 enum frame_type {
-    FRAME_RUN = 1, /* code, language */
+    FRAME_RUN = 1, /* code, language, variables: "NAME=value" with a NUL behind each */
     /* from the kernel */
     FRAME_READY = 128, /* version */
     FRAME_DISPLAY,     /* count, then that many times: MIME type, bytes */

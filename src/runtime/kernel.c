@@ -15,6 +15,7 @@ enum { LINE, OUT, ERR, READ_MAX = 64 << 10, CODE_MAX = 4 << 20 };
 
 struct kernel {
     int fds[3];
+    bool is_dry[3];     /* nothing will come of it */
     struct buf in, out; /* of the line */
     size_t consumed;    /* of `in`, by the event that was told last */
     char output[READ_MAX];
@@ -71,7 +72,8 @@ struct kernel *kernel_free(struct kernel *kernel)
 
 void kernel_fds(const struct kernel *kernel, int ret_fds[3])
 {
-    memcpy(ret_fds, kernel->fds, sizeof kernel->fds);
+    for (int i = LINE; i <= ERR; i++)
+        ret_fds[i] = kernel->is_dry[i] ? -1 : kernel->fds[i];
 }
 
 bool kernel_wants_write(const struct kernel *kernel)
@@ -95,7 +97,8 @@ static void flush(struct kernel *kernel)
     }
 }
 
-int kernel_run(struct kernel *kernel, struct str code, struct str language, struct err *err)
+int kernel_run(struct kernel *kernel, struct str code, struct str language, struct str env,
+               struct err *err)
 {
     if (kernel->gone)
         return err_set(err, ERR_GONE, "the kernel is gone");
@@ -104,7 +107,7 @@ int kernel_run(struct kernel *kernel, struct str code, struct str language, stru
     if (code.len > CODE_MAX)
         return err_set(err, ERR_TOO_LARGE, "code of %zu bytes; at most %d", code.len, CODE_MAX);
     kernel->busy = true;
-    frame_write(&kernel->out, FRAME_RUN, ++kernel->next_id, (struct str[]){code, language}, 2);
+    frame_write(&kernel->out, FRAME_RUN, ++kernel->next_id, (struct str[]){code, language, env}, 3);
     flush(kernel);
     return 0;
 }
@@ -123,11 +126,11 @@ static bool tell_gone(struct kernel *kernel, struct kernel_event *event, const s
 /* At most `limit` bytes of a pipe as an event. */
 static bool take_output(struct kernel *kernel, int kind, size_t limit, struct kernel_event *event)
 {
-    if (kernel->fds[kind] < 0 || limit == 0)
+    if (kernel->is_dry[kind] || limit == 0)
         return false;
     ssize_t got = read(kernel->fds[kind], kernel->output, MIN(limit, sizeof kernel->output));
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-        fd_close(&kernel->fds[kind]);
+        kernel->is_dry[kind] = true; /* it stays open: somebody watches it */
     if (got <= 0)
         return false;
     event->type = kind == OUT ? KERNEL_STDOUT : KERNEL_STDERR;
@@ -214,7 +217,7 @@ static void count_output_before(struct kernel *kernel)
 {
     for (int kind = OUT; kind <= ERR; kind++) {
         int waiting = 0;
-        if (kernel->fds[kind] >= 0 && ioctl(kernel->fds[kind], FIONREAD, &waiting) == 0)
+        if (!kernel->is_dry[kind] && ioctl(kernel->fds[kind], FIONREAD, &waiting) == 0)
             kernel->before[kind] = waiting;
     }
     kernel->holds_frame = true;

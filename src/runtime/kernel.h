@@ -46,13 +46,14 @@ struct kernel *kernel_free(struct kernel *kernel);
 DEFINE_FREEP(kernel)
 #define AUTO_KERNEL AUTO(kernel_freep)
 
-/* Line, standard output, standard error: readable when there may be news. -1: closed. */
+/* Line, standard output, standard error: readable when there may be news. -1: nothing will come. */
 void kernel_fds(const struct kernel *kernel, int ret_fds[3]);
 bool kernel_wants_write(const struct kernel *kernel); /* then watch the line for writing too */
 /* Takes one event; false when there is none now. Never waits. */
 bool kernel_next(struct kernel *kernel, struct kernel_event *ret_event);
 
-/* Code for it to run. BUSY while another runs; TOO_LARGE. */
-int kernel_run(struct kernel *kernel, struct str code, struct str language,
+/* Code for it to run, with variables of the environment for this run ("NAME=value", a NUL behind
+ * each). BUSY while another runs; TOO_LARGE. */
+int kernel_run(struct kernel *kernel, struct str code, struct str language, struct str env,
                struct err *err) MUST_USE;
 bool kernel_is_busy(const struct kernel *kernel);

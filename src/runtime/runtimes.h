@@ -23,6 +23,14 @@ extern const struct runtime runtimes[]; /* the last has no name */
  * for one whose program the host lacks. */
 int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 
+bool runtime_is_name(struct str name);
+/* The runtime that is named, else one of the language ("python", "bash", "javascript", ...; a
+ * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself. */
+int runtime_choose(struct str name, struct str language, struct str own,
+                   const struct runtime **ret_runtime, struct err *err) MUST_USE;
+/* True when that is its name, or its language; empty ones are not asked. */
+bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language);
+
 /* Gives the directory with the kernels of this very version, unpacking them when they are not
  * there yet. A crash in the middle leaves nothing that would be taken for them. */
 int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *err) MUST_USE;

@@ -216,7 +216,12 @@ void store_commit(struct store_batch *batch, enum store_strength strength, store
     batch->ctx = ctx;
     batch->op.run = run_batch;
     batch->op.done = batch_done;
+    if (batch->first == NULL && done == NULL) {
+        (void)store_batch_free(batch);
+        return;
+    }
     batch->op.writes = true;
     batch->op.durable = strength == STORE_DURABLE;
+    batch->op.lazy = strength == STORE_LAZY;
     store_submit(batch->store, &batch->op);
 }

@@ -17,6 +17,8 @@ void db_keep_log(struct db *db);
 int db_exec(struct db *db, const char *sql, struct err *err) MUST_USE;
 /* The first column of the first row; "" when there is none. */
 int db_text(struct db *db, const char *sql, char *out, size_t out_size, struct err *err) MUST_USE;
+/* How long the write-ahead log was at the last commit, in pages. */
+int db_log_frames(const struct db *db);
 /* False once SQLite has rolled a transaction back by itself. */
 bool db_in_transaction(const struct db *db);
 

@@ -14,8 +14,8 @@
 #include "store/fault.h"
 #include "store/internal.h"
 
-#define DB_NAME "sandglass.db"
-#define WAL_NAME "sandglass.db-wal"
+#define DB_NAME STORE_DB_NAME
+#define WAL_NAME STORE_WAL_NAME
 #define MADE_MARK "store.made" /* there is a store here: an empty one must not take its place */
 #define OPEN_MARK "store.open" /* not closed in good order yet: its log must be there */
 #define LOCK_NAME "store.lock"

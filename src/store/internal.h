@@ -7,14 +7,21 @@
 #include "store/db.h"
 #include "store/store.h"
 
-enum { STORE_STMT_MAX = 2 * STORE_TABLE_COUNT + 6 };
+enum {
+    STORE_FRAMES_FOLD = 1000, /* pages in the log from which it is folded into the database */
+    STORE_FRAMES_MAX = 16000, /* and from which writing waits for that */
+};
+#define STORE_DB_NAME "sandglass.db"
+#define STORE_WAL_NAME STORE_DB_NAME "-wal"
+
+enum { STORE_STMT_MAX = 2 * STORE_TABLE_COUNT + 12 };
 
 /* One thing to do on the store's thread; part of what asked for it. */
 struct store_op {
     struct store_op *next;
     int (*run)(struct store *store, struct store_op *op, struct err *err);
     void (*done)(struct store_op *op, const struct err *why); /* on the loop; frees the op */
-    bool writes, durable, failed;
+    bool writes, durable, lazy, failed;
     struct err err;
 };
 
@@ -30,16 +37,19 @@ struct store {
 
     /* The loop's. */
     struct store_op *first, *last; /* not handed over yet */
+    size_t lazy_count;             /* of those that nobody waits for */
     bool is_busy, is_closing;
+    struct timer *lazy_timer;
     struct timer *sync_timer;
-    struct job sync_job;
-    bool sync_runs;
+    struct job sync_job, fold_job;
+    bool sync_runs, fold_runs;
     struct store_figures figures;
 
     /* The job's while it runs. */
     struct job job;
     struct store_op *group;
     int64_t commit_ns;
+    int log_frames;
     bool is_quick;  /* the connection's strength now */
     bool is_synced; /* nothing committed waits for a sync */
     struct db *db;
@@ -59,12 +69,23 @@ enum store_slot { /* behind the two of each table */
                   STORE_SLOT_LOG_CUT,
                   STORE_SLOT_LOG_READ,
                   STORE_SLOT_EVENT_READ,
+                  STORE_SLOT_BEGIN,
+                  STORE_SLOT_COMMIT,
+                  STORE_SLOT_ROLLBACK,
+                  STORE_SLOT_SAVE,
+                  STORE_SLOT_RELEASE,
+                  STORE_SLOT_BACK,
 };
 
 int store_row_put(struct store *store, const struct store_table *table, const void *row,
                   struct err *err) MUST_USE;
 int store_row_remove(struct store *store, const struct store_table *table, struct str id,
                      struct err *err) MUST_USE;
+
+/* behind.c: after each group, on the loop, while the store is not closing. */
+void behind_open(struct store *store);
+void behind_commit(struct store *store);
+void behind_close(struct store *store);
 
 /* file.c: lock, marks and migrations. */
 int store_hold(struct store *store, struct err *err) MUST_USE;

@@ -3,21 +3,33 @@
 
 #include "store/store.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "store/fault.h"
 #include "store/internal.h"
 
-enum { FILE_THREADS = 2, QUEUE_MAX = 1 << 20 };
+enum { FILE_THREADS = 3, QUEUE_MAX = 1 << 20, LAZY_MAX = 64 };
 
 /* --- On the store's thread --- */
+
+/* The words around a group, prepared once. */
+static int say(struct store *store, enum store_slot slot, struct err *err)
+{
+    static const char *const words[] = {
+        [0] = "BEGIN IMMEDIATE",
+        [STORE_SLOT_COMMIT - STORE_SLOT_BEGIN] = "COMMIT",
+        [STORE_SLOT_ROLLBACK - STORE_SLOT_BEGIN] = "ROLLBACK",
+        [STORE_SLOT_SAVE - STORE_SLOT_BEGIN] = "SAVEPOINT op",
+        [STORE_SLOT_RELEASE - STORE_SLOT_BEGIN] = "RELEASE op",
+        [STORE_SLOT_BACK - STORE_SLOT_BEGIN] = "ROLLBACK TO op",
+    };
+    struct stmt *stmt = NULL;
+    return store_stmt(store, slot, words[slot - STORE_SLOT_BEGIN], &stmt, err) < 0
+               ? -1
+               : stmt_run(stmt, err);
+}
 
 static int set_strength(struct store *store, bool is_quick, struct err *err)
 {
@@ -30,22 +42,22 @@ static int set_strength(struct store *store, bool is_quick, struct err *err)
     return 0;
 }
 
-/* Each op stands in a savepoint, so that one that fails takes nothing of the others along. */
-static void run_op(struct store *store, struct store_op *op)
+/* Each op stands in a savepoint, so that one that fails takes nothing of the others along; one
+ * that is alone has the whole transaction. */
+static void run_op(struct store *store, struct store_op *op, bool is_alone)
 {
     struct err err = {0};
-    if (!op->writes) {
+    if (!op->writes || is_alone) {
         op->failed = op->run(store, op, &op->err) < 0;
         return;
     }
-    op->failed =
-        db_exec(store->db, "SAVEPOINT op", &op->err) < 0 || op->run(store, op, &op->err) < 0;
+    op->failed = say(store, STORE_SLOT_SAVE, &op->err) < 0 || op->run(store, op, &op->err) < 0;
     /* A full disk may have ended the whole transaction; run_group sees to that. */
     if (!db_in_transaction(store->db))
         return;
-    if (op->failed && db_exec(store->db, "ROLLBACK TO op", &err) < 0)
+    if (op->failed && say(store, STORE_SLOT_BACK, &err) < 0)
         return;
-    if (db_exec(store->db, "RELEASE op", &err) < 0 && !op->failed) {
+    if (say(store, STORE_SLOT_RELEASE, &err) < 0 && !op->failed) {
         op->failed = true;
         op->err = err;
     }
@@ -64,7 +76,7 @@ static int commit(struct store *store, struct err *err)
 {
     CRASH_POINT("store.txn.before_commit");
     int64_t begun = clock_now_ns();
-    if (db_exec(store->db, "COMMIT", err) < 0)
+    if (say(store, STORE_SLOT_COMMIT, err) < 0)
         return -1;
     store->commit_ns = clock_now_ns() - begun;
     CRASH_POINT("store.txn.after_commit");
@@ -73,12 +85,13 @@ static int commit(struct store *store, struct err *err)
 
 static int write_group(struct store *store, bool durable, struct err *err)
 {
-    if (set_strength(store, !durable, err) < 0 || db_exec(store->db, "BEGIN IMMEDIATE", err) < 0)
+    if (set_strength(store, !durable, err) < 0 || say(store, STORE_SLOT_BEGIN, err) < 0)
         return -1;
     CRASH_POINT("store.txn.begun");
+    bool is_alone = store->group->next == NULL;
     for (struct store_op *op = store->group; op != NULL; op = op->next) {
-        run_op(store, op);
-        if (!db_in_transaction(store->db))
+        run_op(store, op, is_alone);
+        if (!db_in_transaction(store->db) || (is_alone && op->failed))
             return err_set(err, op->failed ? op->err.code : ERR_UNAVAILABLE, "%s",
                            op->failed ? op->err.msg : "store: the transaction was rolled back");
     }
@@ -96,20 +109,23 @@ static void run_group(struct job *job)
     }
     if (!writes) {
         for (struct store_op *op = store->group; op != NULL; op = op->next)
-            run_op(store, op);
+            run_op(store, op, true);
         return;
     }
     if (write_group(store, durable, &err) < 0) {
         fail_writes(store->group, &err);
-        if (db_in_transaction(store->db) && db_exec(store->db, "ROLLBACK", &ignored) < 0)
+        if (db_in_transaction(store->db) && say(store, STORE_SLOT_ROLLBACK, &ignored) < 0)
             return;
     }
     store->is_synced = durable;
+    store->log_frames = db_log_frames(store->db);
+    if (store->log_frames > STORE_FRAMES_MAX)
+        (void)!db_exec(store->db, "PRAGMA wal_checkpoint(RESTART)", &ignored);
 }
 
 /* --- On the loop --- */
 
-static void start_group(struct store *store);
+static void start_group(struct store *store, bool is_due);
 
 static void group_done(struct job *job, UNUSED bool canceled)
 {
@@ -120,10 +136,10 @@ static void group_done(struct job *job, UNUSED bool canceled)
     store->figures.transactions++;
     store->figures.last_commit_ns = store->commit_ns;
     store->figures.slowest_commit_ns = MAX(store->figures.slowest_commit_ns, store->commit_ns);
-    if (!store->is_synced && !timer_is_set(store->sync_timer) && !store->is_closing)
-        timer_set(store->sync_timer, STORE_SYNC_MS, 0);
+    if (!store->is_closing)
+        behind_commit(store);
     /* The next group is on its way before anybody hears of this one. */
-    start_group(store);
+    start_group(store, false);
     CRASH_POINT("store.txn.before_ack");
     while (op != NULL) {
         struct store_op *next = op->next;
@@ -135,14 +151,22 @@ static void group_done(struct job *job, UNUSED bool canceled)
     CRASH_POINT("store.txn.after_ack");
 }
 
-static void start_group(struct store *store)
+static void start_group(struct store *store, bool is_due)
 {
     struct err err = {0};
     if (store->is_busy || store->first == NULL)
         return;
+    /* All that wait are in no hurry: somebody who is may come and take them along. */
+    if (store->lazy_count == store->figures.waiting && store->lazy_count < LAZY_MAX && !is_due &&
+        !store->is_closing) {
+        if (!timer_is_set(store->lazy_timer))
+            timer_set(store->lazy_timer, STORE_LAZY_MS, 0);
+        return;
+    }
     store->group = store->first;
     store->first = store->last = NULL;
-    store->figures.waiting = 0;
+    store->figures.waiting = store->lazy_count = 0;
+    timer_clear(store->lazy_timer);
     store->is_busy = true;
     store->job = (struct job){.run = run_group, .done = group_done};
     int taken = pool_submit(store->pool, &store->job, &err);
@@ -159,36 +183,13 @@ void store_submit(struct store *store, struct store_op *op)
         store->last->next = op;
     store->last = op;
     store->figures.waiting++;
-    start_group(store);
+    store->lazy_count += op->lazy;
+    start_group(store, false);
 }
 
-/* What was committed quickly is synced behind the answers, on another thread: frames of the log
- * carry checksums, so all that reached the disk counts at the next start. */
-static void run_sync(struct job *job)
+static void on_lazy_time(void *ctx)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
-    store_fault_slow_sync();
-    AUTO_CLOSE int fd = openat(store->dir_fd, "sandglass.db-wal", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && STORE_IO(fdatasync(fd)) < 0)
-        log_error("store.sync", LOG_INT("errno", errno));
-}
-
-static void sync_done(struct job *job, UNUSED bool canceled)
-{
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
-    store->sync_runs = false;
-}
-
-static void on_sync_time(void *ctx)
-{
-    struct store *store = ctx;
-    struct err err = {0};
-    if (store->sync_runs) {
-        timer_set(store->sync_timer, STORE_SYNC_MS, 0);
-        return;
-    }
-    store->sync_job = (struct job){.run = run_sync, .done = sync_done};
-    store->sync_runs = pool_submit(store->files_pool, &store->sync_job, &err) == 0;
+    start_group(ctx, true);
 }
 
 struct store_figures store_figures(const struct store *store)
@@ -213,7 +214,8 @@ static int open_all(struct store *store, struct err *err)
 {
     if (store_hold(store, err) < 0 || store_open_db(store, err) < 0)
         return -1;
-    store->sync_timer = timer_new(store->loop, on_sync_time, store);
+    behind_open(store);
+    store->lazy_timer = timer_new(store->loop, on_lazy_time, store);
     return pool_open(store->loop, 1, QUEUE_MAX, &store->pool, err) < 0 ||
                    pool_open(store->loop, FILE_THREADS, QUEUE_MAX, &store->files_pool, err) < 0
                ? -1
@@ -242,10 +244,13 @@ struct store *store_free(struct store *store)
     struct err err = {0};
     store->is_closing = true;
     (void)pool_free(store->files_pool);
+    if (store->pool != NULL)
+        start_group(store, true);
     while (store->is_busy || store->first != NULL)
         loop_run_posted(store->loop);
     (void)pool_free(store->pool);
-    (void)timer_free(store->sync_timer);
+    (void)timer_free(store->lazy_timer);
+    behind_close(store);
     for (size_t i = 0; i < STORE_STMT_MAX; i++)
         (void)stmt_free(store->stmts[i]);
     if (store->db != NULL && store_close_db(store, &err) < 0)

@@ -9,7 +9,8 @@
  *
  * Two strengths. After a `STORE_DURABLE` batch is acknowledged a power cut does not take it back.
  * A `STORE_QUICK` one survives the death of this process at once and a power cut after
- * STORE_SYNC_MS: right for what a power cut ends anyway, like that a sandbox runs. */
+ * STORE_SYNC_MS (and STORE_LAZY_MS): right for what a power cut ends anyway, like that a sandbox
+ * runs. */
 
 #include "base/arena.h"
 #include "io/loop.h"
@@ -21,7 +22,8 @@ struct store_batch;
 
 enum {
     STORE_VERSION = 1, /* of the schema */
-    STORE_SYNC_MS = 50,
+    STORE_SYNC_MS = 45,
+    STORE_LAZY_MS = 5,
     STORE_LOG_CHUNK_MAX = 32 << 10,
     STORE_EVENTS_KEPT = 100000,
 };
@@ -53,7 +55,9 @@ int store_log_end(struct store *store, struct str command, uint64_t *ret_end,
 /* The whole of it, checked: what tests and `doctor` ask for. */
 int store_check(struct store *store, struct err *err) MUST_USE;
 
-enum store_strength { STORE_QUICK, STORE_DURABLE };
+/* LAZY is QUICK for what nobody waits for: it goes with the next batch of the others, or
+ * STORE_LAZY_MS later. The order of the calls holds all the same. */
+enum store_strength { STORE_QUICK, STORE_DURABLE, STORE_LAZY };
 typedef void store_done(void *ctx, const struct err *why);
 
 struct store_batch *store_begin(struct store *store) MUST_USE;

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* More would not fit into the socket at once. */
     if (size > 32 << 10 || kernel_open(&kernel, inner, &err) < 0)
         return 0;
-    if (kernel_run(kernel, STR("1"), STR(""), &err) < 0)
+    if (kernel_run(kernel, STR("1"), STR(""), (struct str){0}, &err) < 0)
         abort();
     (void)send(inner[0], data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     for (int i = 0; i < 3; i++)

@@ -20,7 +20,7 @@ function question(packet) {
 }
 
 // Answers A for the names it has, counts every query.
-async function startDns(t, names) {
+export async function startDns(t, names) {
   const socket = dgram.createSocket('udp4');
   const dns = { queries: [], names };
   socket.on('message', (packet, from) => {

@@ -40,9 +40,9 @@ export async function run(args, { bin = BIN, ...options } = {}) {
 
 // Starts `sandglass serve` and waits for its ready lines. `files` limits the descriptors it may open.
 export async function serve(t, { dir = tempDir(t), listen = '127.0.0.1:0', args = [],
-  files = 0 } = {}) {
+  files = 0, env = process.env } = {}) {
   const child = spawn('/bin/sh', ['-c', `${files ? `ulimit -n ${files};` : ''} exec "$0" "$@"`, BIN, 'serve',
-    '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
   const server = { child, dir, stdout: '', stderr: '' };
   child.stderr.on('data', (data) => (server.stderr += data));
   server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
@@ -92,7 +92,12 @@ export async function connect(server, options = {}) {
   return raw;
 }
 
-// Polls until it holds; the test's own time limit is the only clock.
-export async function until(check) {
-  while (!(await check())) await sleep(20);
+// Polls until it holds. The bound is far above what a loaded machine needs: a failure that says what
+// was waited for, not a limit of speed.
+export async function until(check, seconds = 60) {
+  const end = Date.now() + seconds * 1000;
+  while (!(await check())) {
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${check}`);
+    await sleep(20);
+  }
 }

@@ -3,6 +3,7 @@
 Code that is Python is never touched: only when a cell does not parse are its lines looked at.
 """
 import ast
+import importlib
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ import timeit
 
 LINE = re.compile(r"^(\s*)(?:([A-Za-z_][\w, ]*?)\s*=\s*)?([!%])(.+)$")
 CALL = "__sandglass_magic__"
+PACKAGES = "/workspace/.sandglass/python"  # as runtime/packages.h has it
 
 
 class UsageError(Exception):
@@ -88,8 +90,11 @@ class Magics:
 
     def line_cd(self, rest):
         words = shlex.split(rest)
+        quiet = "-q" in words
+        words = [word for word in words if word != "-q"]
         os.chdir(os.path.expanduser(words[0] if words else "~"))
-        print(os.getcwd())
+        if not quiet:
+            print(os.getcwd())
 
     def line_pwd(self, rest):
         return os.getcwd()
@@ -104,10 +109,17 @@ class Magics:
         if equals:
             os.environ[name.strip()] = value.strip()
             return None
-        return os.environ.get(name)
+        if name not in os.environ:
+            raise UsageError(f"Environment does not have key: {name}")
+        return os.environ[name]
 
     def line_pip(self, rest):
+        """Installs where the kernel looks: the system's own place is not ours to write."""
+        words = rest.split(None, 1)
+        if words and words[0] == "install" and not re.search(r"(^|\s)(--target|-t|--user|--prefix|--root)\b", rest):
+            rest = f"install --target {PACKAGES} --upgrade {words[1] if len(words) > 1 else ''}"
         self.namespace["_exit_code"] = shell(f"{shlex.quote(sys.executable)} -m pip {rest}")
+        importlib.invalidate_caches()
 
     def line_who(self, rest):
         names = [name for name in self.namespace if not name.startswith("_")]
@@ -146,5 +158,5 @@ class Magics:
     def cell_writefile(self, rest, body):
         existed = os.path.exists(rest)
         with open(rest, "w", encoding="utf-8") as file:
-            file.write(body)
+            file.write(body if body.endswith("\n") else body + "\n")
         print(f"{'Overwriting' if existed else 'Writing'} {rest}")

@@ -6,6 +6,8 @@ process may be forked, so nothing that `prepare` leaves behind may be anybody's 
 """
 import ast
 import builtins
+import contextlib
+import importlib
 import io
 import os
 import signal
@@ -39,6 +41,22 @@ def reseed():
         sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))
 
 
+@contextlib.contextmanager
+def environment(variables):
+    """Variables of one run; what was there before comes back."""
+    given = dict(item.split("=", 1) for item in variables.split("\0") if "=" in item)
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def no_input(prompt=""):
     raise EOFError("input() has nobody to ask: give the value in the code, or as a file")
 
@@ -59,12 +77,24 @@ class Kernel:
         builtins.display = self.display
         figures.install(self.display)
 
-    def display(self, *values, **options):
+    def display(self, *values, raw=False, **options):
         for value in values:
-            self.show(value, 0)
+            self.show(value, 0, raw)
 
-    def show(self, value, flags):
-        found = display.bundle(value, figures.extra)
+    def adopt_ipython(self):
+        """`from IPython.display import display` means ours: there is no shell of IPython's to show it."""
+        try:
+            import IPython.core.display_functions as functions
+            import IPython.display as names
+        except Exception:
+            return
+        functions.display = names.display = self.display
+
+    def show(self, value, flags, raw=False):
+        if raw and isinstance(value, dict):
+            found = {str(mime): display.to_bytes(data) for mime, data in value.items()}
+        else:
+            found = display.bundle(value, figures.extra)
         fields = [len(found)]
         for mime, data in found.items():
             fields += mime, data
@@ -90,6 +120,8 @@ class Kernel:
         if code.startswith("%%"):
             value = self.magics.cell(code)
             return value is not None, value
+        if "IPython" in code:
+            self.adopt_ipython()
         tree, code = self.parse(code, name)
         return self.runner.run(tree, name, code)
 
@@ -113,7 +145,10 @@ class Kernel:
 
     def report(self, error):
         name, message, lines = cell.describe(error)
-        module = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        module = ""
+        if isinstance(error, ModuleNotFoundError):
+            module = error.name or ""
+            importlib.invalidate_caches()  # it may be there when the cell is run again
         self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
@@ -128,7 +163,9 @@ class Kernel:
                 return
             if kind != wire.RUN:
                 continue
-            done = self.run(fields.text())
+            code, _, variables = fields.text(), fields.text(), fields.text()
+            with environment(variables):
+                done = self.run(code)
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()
@@ -150,6 +187,8 @@ def open_streams():
 def serve(fd):
     reseed()
     open_streams()
-    sys.path.insert(0, "")
+    sys.path[:0] = ["", magic.PACKAGES]
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     sys.argv = [""]
     Kernel(fd).serve()

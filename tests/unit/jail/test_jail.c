@@ -217,7 +217,11 @@ TEST(a_terminal_is_one)
     CHECK_OK(jail_start(jail, &command, NULL, &id, &tty, &err));
     CHECK_OK(jail_wait(jail, 10000, &exit, &err));
     CHECK_INT(exit.code, 0);
-    CHECK(read(tty, text, sizeof text - 1) > 0);
+    /* The kernel hands lines on behind the writer's back: until it says that nobody is left. */
+    size_t len = 0;
+    ssize_t got;
+    while ((got = read(tty, text + len, sizeof text - 1 - len)) > 0)
+        len += (size_t)got;
     CHECK(strstr(text, "/dev/pts/0\r\n33 99") != NULL);
 }
 

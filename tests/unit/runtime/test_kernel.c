@@ -97,7 +97,7 @@ static void run(struct stage *stage, const char *code)
     buf_clear(&stage->err_out);
     buf_clear(&stage->shown);
     buf_clear(&stage->error);
-    CHECK_OK(kernel_run(stage->kernel, str_of(code), STR("python"), &err));
+    CHECK_OK(kernel_run(stage->kernel, str_of(code), STR("python"), (struct str){0}, &err));
     until(stage, KERNEL_DONE);
 }
 
@@ -148,9 +148,9 @@ TEST(an_interrupt_keeps_the_names)
     stage_open(&stage);
     run(&stage, "kept = 7");
     CHECK_OK(kernel_run(stage.kernel, STR("import time\nprint('on')\nwhile True: time.sleep(0.01)"),
-                        STR("python"), &err));
+                        STR("python"), (struct str){0}, &err));
     until(&stage, KERNEL_STDOUT);
-    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), &err), ERR_BUSY);
+    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), (struct str){0}, &err), ERR_BUSY);
     CHECK_OK(jail_signal(stage.jail, stage.id, SIGINT, &err));
     until(&stage, KERNEL_DONE);
     CHECK(!stage.ok && strstr(buf_cstr(&stage.error), "KeyboardInterrupt") != NULL);
@@ -169,5 +169,5 @@ TEST(a_kernel_that_is_ended_by_its_code_is_gone)
     run(&stage, "import os\nprint('last words', flush=True)\nos._exit(3)");
     CHECK(stage.gone);
     CHECK_CSTR(buf_cstr(&stage.out), "last words\n");
-    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), &err), ERR_GONE);
+    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), (struct str){0}, &err), ERR_GONE);
 }

@@ -2,6 +2,7 @@
 
 #include "helpers.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,83 @@ TEST(batches_that_come_together_share_a_transaction)
     CHECK_INT(bench.failures, 0);
     CHECK_INT(bench_count(&bench), 100);
     CHECK(store_figures(bench.store).transactions <= 3);
+    bench_close(&bench);
+}
+
+/* --- What nobody waits for --- */
+
+static void put_lazily(struct bench *bench, const char *id, int64_t ord)
+{
+    struct store_sandbox row = bench_sandbox(id, ord);
+    struct store_batch *batch = store_begin(bench->store);
+    store_put(batch, &store_sandboxes, &row);
+    store_commit(batch, STORE_LAZY, bench_answer, bench);
+}
+
+TEST(a_lazy_batch_goes_with_the_next_one)
+{
+    struct bench bench = {0};
+    struct err err = {0};
+    bench_dir(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    put_lazily(&bench, "first", 1);
+    CHECK_INT(bench_put(&bench, "second", 2, STORE_QUICK), 0);
+    CHECK_INT(bench.answers, 2);
+    CHECK_INT(store_figures(bench.store).transactions, 1);
+    put_lazily(&bench, "third", 3);
+    bench_close(&bench); /* closing is a hurry, too */
+    CHECK_OK(bench_open(&bench, &err));
+    CHECK_INT(bench_count(&bench), 3);
+    bench_close(&bench);
+}
+
+TEST(a_lazy_batch_alone_is_written_by_itself)
+{
+    struct bench bench = {0};
+    struct err err = {0};
+    bench_dir(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    put_lazily(&bench, "first", 1);
+    CHECK_INT(store_figures(bench.store).waiting, 1);
+    bench_wait(&bench, 1);
+    CHECK_INT(bench.failures, 0);
+    CHECK_INT(bench_count(&bench), 1);
+    store_commit(store_begin(bench.store), STORE_QUICK, NULL, NULL); /* nothing is nothing */
+    CHECK_INT(store_figures(bench.store).waiting, 0);
+    CHECK_INT(store_figures(bench.store).transactions, 1);
+    bench_close(&bench);
+}
+
+/* The log is folded into the database behind the commits: it does not grow with their number. */
+TEST(the_log_does_not_grow_for_ever)
+{
+    enum { ROUNDS = 400, EACH = 20 };
+    struct bench bench = {0};
+    struct err err = {0};
+    struct stat st = {0};
+    char path[5000];
+    bench_dir(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    for (int round = 0; round < ROUNDS; round++) {
+        struct store_batch *batch = store_begin(bench.store);
+        for (int i = 0; i < EACH; i++) {
+            char id[32];
+            (void)snprintf(id, sizeof id, "%d-%d", i * 7919 % 1000, round);
+            struct store_sandbox row = bench_sandbox(id, round * EACH + i);
+            store_put(batch, &store_sandboxes, &row);
+        }
+        store_commit(batch, STORE_QUICK, bench_answer, &bench);
+        bench_wait(&bench, round + 1);
+    }
+    CHECK_INT(bench.failures, 0);
+    (void)snprintf(path, sizeof path, "%s/sandglass.db-wal", bench.dir);
+    CHECK(stat(path, &st) == 0);
+    CHECK(st.st_size < 70 << 20);
+    CHECK_INT(bench_count(&bench), ROUNDS * EACH);
+    CHECK_OK(store_check(bench.store, &err));
+    bench_close(&bench);
+    CHECK_OK(bench_open(&bench, &err));
+    CHECK_INT(bench_count(&bench), ROUNDS * EACH);
     bench_close(&bench);
 }
 

@@ -1,0 +1,200 @@
+/* Contexts of a jail: found, made, listed, ended. */
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/vec.h"
+#include "engine/context.h"
+#include "engine/jail_kernel.h"
+
+static struct context *find_id(const struct place *place, struct str id)
+{
+    struct context *context = place->contexts;
+    while (context != NULL && !str_eq(context->id, id))
+        context = context->next;
+    return context;
+}
+
+static size_t count_of(const struct place *place)
+{
+    size_t count = 0;
+    for (const struct context *context = place->contexts; context != NULL; context = context->next)
+        count++;
+    return count;
+}
+
+static struct context *context_new(struct place *place, struct str id,
+                                   const struct runtime *runtime, struct err *err)
+{
+    if (count_of(place) >= CONTEXTS_MAX) {
+        (void)err_set(err, ERR_LIMIT, "%d contexts are there already; delete one", CONTEXTS_MAX);
+        return NULL;
+    }
+    struct context *context = mem_alloc(sizeof *context);
+    struct context **at = &place->contexts;
+    context->place = place;
+    context->runtime = runtime;
+    context->id = arena_dup(&context->arena, id);
+    context->created_ms = clock_date_ms();
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = context;
+    return context;
+}
+
+struct context *context_find(struct place *place, struct str id, struct str runtime,
+                             struct str language, struct err *err)
+{
+    const struct runtime *row = NULL;
+    struct context *context = id.len > 0 ? find_id(place, id) : NULL;
+    if (context != NULL && (runtime.len > 0 || language.len > 0) &&
+        !runtime_speaks(context->runtime, runtime, language)) {
+        (void)err_set(err, ERR_INVALID, "context '%.*s' is one of %s", STR_ARG(id),
+                      context->runtime->name);
+        return NULL;
+    }
+    if (context != NULL)
+        return context;
+    /* The name of a runtime is that of its own context, whether it is there yet or not. */
+    bool is_runtime = id.len > 0 && runtime_is_name(id);
+    if (id.len > 0 && !is_runtime) {
+        (void)err_set(err, ERR_NOT_FOUND, "no context '%.*s'", (int)MIN(id.len, (size_t)64),
+                      id.ptr);
+        return NULL;
+    }
+    if (runtime_choose(is_runtime ? id : runtime, language, place->runtime, &row, err) < 0)
+        return NULL;
+    context = find_id(place, str_of(row->name));
+    return context != NULL ? context : context_new(place, str_of(row->name), row, err);
+}
+
+static void unlink_context(struct context *context)
+{
+    struct context **at = &context->place->contexts;
+    while (*at != context)
+        at = &(*at)->next;
+    *at = context->next;
+}
+
+static void delete_context(struct context *context)
+{
+    struct err gone = {0};
+    (void)err_set(&gone, ERR_GONE, "context '%.*s' was deleted", STR_ARG(context->id));
+    unlink_context(context);
+    context_drop_kernel(context);
+    runs_fail(context, &gone);
+    context_free(context);
+}
+
+void jail_contexts_end(struct place *place, const struct err *why)
+{
+    while (place->contexts != NULL) {
+        struct context *context = place->contexts;
+        place->contexts = context->next;
+        if (context->is_asked) /* it ends with the jail */
+            place_remove(place, &context->op);
+        context->is_asked = false;
+        context_drop_kernel(context);
+        runs_fail(context, why);
+        context_free(context);
+    }
+    place->listing = listing_free(place->listing);
+    map_done(&place->installed);
+}
+
+static struct engine_pairs dup_env(const struct engine_pairs *env, struct arena *arena)
+{
+    struct engine_pair *items = arena_array(arena, struct engine_pair, env->len + 1);
+    for (size_t i = 0; i < env->len; i++)
+        items[i] = (struct engine_pair){arena_dup(arena, env->items[i].name),
+                                        arena_dup(arena, env->items[i].value)};
+    return (struct engine_pairs){items, env->len};
+}
+
+void jail_contexts_begin(struct place *place, const struct sandbox_info *info)
+{
+    place->env = dup_env(&info->env, &place->arena);
+    place->runtime = arena_dup(&place->arena, info->runtime);
+    place->exec_ms = info->limits.exec_ms;
+}
+
+/* --- Verbs --- */
+
+static struct context_info info_of(const struct context *context)
+{
+    size_t runs = runs_count(context);
+    return (struct context_info){
+        .id = context->id,
+        .runtime = str_of(context->runtime->name),
+        .language = str_of(context->runtime->language),
+        .cwd = context->cwd.len > 0 ? context->cwd : STR("/workspace"),
+        .state = runs > 0                  ? CONTEXT_BUSY
+                 : context->kernel != NULL ? CONTEXT_IDLE
+                                           : CONTEXT_COLD,
+        .waiting = runs > 0 ? runs - 1 : 0,
+        .run_count = context->run_count,
+        .created_ms = context->created_ms,
+    };
+}
+
+static struct context *create(struct place *place, const struct context_request *request,
+                              struct err *err)
+{
+    const struct runtime *runtime = NULL;
+    char id[ID_SIZE];
+    if (runtime_choose(request->runtime, request->language, place->runtime, &runtime, err) < 0)
+        return NULL;
+    id_new(id);
+    struct context *context = context_new(place, str_of(id), runtime, err);
+    if (context == NULL)
+        return NULL;
+    context->env = dup_env(&request->env, &context->arena);
+    context->cwd = arena_dup(&context->arena, request->cwd);
+    return context;
+}
+
+static void list(struct place *place, context_done *done, void *ctx)
+{
+    struct context_info infos[CONTEXTS_MAX];
+    size_t count = 0;
+    for (const struct context *context = place->contexts; context != NULL && count < CONTEXTS_MAX;
+         context = context->next)
+        infos[count++] = info_of(context);
+    done(ctx, infos, count, NULL);
+}
+
+static void act(struct context *context, enum context_op op)
+{
+    if (op == CONTEXT_DELETE)
+        delete_context(context);
+    else if (op == CONTEXT_RESTART)
+        runs_restart(context, "the context was restarted under it; its variables are gone");
+    else if (op == CONTEXT_INTERRUPT)
+        runs_interrupt(context);
+}
+
+void jail_context(struct place *place, const struct context_request *request, context_done *done,
+                  void *ctx)
+{
+    struct err err = {0};
+    struct context *context = NULL;
+    if (request->op == CONTEXT_LIST) {
+        list(place, done, ctx);
+        return;
+    }
+    if (request->op == CONTEXT_CREATE)
+        context = create(place, request, &err);
+    else if ((context = find_id(place, request->id)) == NULL)
+        (void)err_set(&err, ERR_NOT_FOUND, "no context '%.*s'",
+                      (int)MIN(request->id.len, (size_t)64), request->id.ptr);
+    if (context == NULL) {
+        done(ctx, NULL, 0, &err);
+        return;
+    }
+    act(context, request->op);
+    if (request->op == CONTEXT_DELETE) {
+        done(ctx, NULL, 0, NULL);
+        return;
+    }
+    struct context_info info = info_of(context);
+    done(ctx, &info, 1, NULL);
+}

@@ -1,0 +1,122 @@
+/* Packages: installed in the jail, by its own policy, into its working tree. */
+
+#include "egress/settings.h"
+#include "engine/jail_kernel.h"
+#include "runtime/packages.h"
+
+enum { TAIL_MAX = 16 << 10 };
+
+struct install {
+    struct place *place;
+    struct exec *exec;
+    struct buf tail; /* of what the installer says */
+    install_done *done;
+    void *ctx;
+    bool is_beginning; /* the call that began it has not returned */
+    bool is_dropped;   /* nobody wants to hear of it any more */
+    struct err failure;
+};
+
+static void install_free(struct install *install)
+{
+    jail_exec_free(install->exec);
+    buf_done(&install->tail);
+    free(install);
+}
+
+void install_stop(struct install *install)
+{
+    install->is_dropped = true;
+    if (install->exec != NULL)
+        install_free(install); /* else when it has started, or cannot be */
+}
+
+static void end(struct install *install, const struct err *why)
+{
+    install_done *done = install->done;
+    void *ctx = install->ctx;
+    struct err copy = why == NULL ? (struct err){0} : *why;
+    install_free(install);
+    done(ctx, why == NULL ? NULL : &copy);
+}
+
+static void on_started(void *ctx, struct exec *exec, const struct err *why)
+{
+    struct install *install = ctx;
+    install->exec = exec;
+    if (install->is_dropped)
+        install_free(install);
+    else if (why == NULL)
+        return;
+    else if (install->is_beginning)
+        install->failure = *why;
+    else
+        end(install, why);
+}
+
+static void on_output(void *ctx, UNUSED enum command_stream stream, struct str bytes)
+{
+    struct install *install = ctx;
+    buf_put(&install->tail, bytes);
+    if (install->tail.len > TAIL_MAX)
+        buf_consume(&install->tail, install->tail.len - TAIL_MAX);
+}
+
+/* Installers end with a word on what went wrong; "ERROR: ..." lines say most. */
+static struct str last_word(struct str text)
+{
+    struct str rest = text, line, found = STR("it said nothing");
+    bool is_error = false;
+    while (str_split(&rest, '\n', &line)) {
+        bool says_error = str_starts(line, STR("ERROR:"));
+        if (str_trim(line).len > 0 && (says_error || !is_error))
+            found = str_trim(line);
+        is_error |= says_error;
+    }
+    return str_slice(found, 0, 180);
+}
+
+static void on_end(void *ctx, const struct exec_end *ended, const struct err *why)
+{
+    struct install *install = ctx;
+    struct err err = {0};
+    if (why == NULL && ended->code == 0 && ended->signal == 0) {
+        end(install, NULL);
+        return;
+    }
+    struct str word = last_word(buf_str(&install->tail));
+    if (why == NULL)
+        (void)err_set(&err, ERR_UNAVAILABLE, "the installer failed: %.*s", STR_ARG(word));
+    end(install, why == NULL ? &err : why);
+}
+
+static void on_drain(UNUSED void *ctx)
+{
+}
+
+int install_start(struct context *context, const struct str *packages, size_t count,
+                  install_done *done, void *ctx, struct install **ret_install, struct err *err)
+{
+    static const struct exec_calls calls = {on_started, on_output, on_end, on_drain};
+    AUTO_ARENA struct arena arena = {0};
+    const char *argv[PACKAGE_ARGS_MAX];
+    struct place *place = context->place;
+    if (place->network == NULL)
+        return err_set(err, ERR_FORBIDDEN,
+                       "the sandbox has no network to install it from; make it with a policy that "
+                       "allows the package index (network: \"allow HOST\")");
+    if (package_command(context->runtime, packages, count, &arena, argv, err) < 0)
+        return -1;
+    struct install *install = mem_alloc(sizeof *install);
+    *install = (struct install){.place = place, .done = done, .ctx = ctx, .is_beginning = true};
+    struct exec_plan plan = {.argv = argv, .env = context_env(context, &arena)};
+    jail_exec(place, &plan, &calls, install);
+    install->is_beginning = false;
+    if (install->failure.code != ERR_NONE) {
+        *err = install->failure;
+        install_free(install);
+        return -1;
+    }
+    *ret_install = install;
+    return 0;
+}

@@ -1,0 +1,278 @@
+/* The process of a kernel: started in the jail, its line and its output on the loop, its end. */
+
+#include "engine/jail_kernel.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "egress/settings.h"
+
+enum {
+    TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
+    NETWORK_LINES_MAX = 32,
+};
+
+/* --- Its line and its output --- */
+
+static void set_watches(struct context *context)
+{
+    bool wanted = runs_want_output(context);
+    int line = (context->is_line_gone ? 0 : WATCH_READ) |
+               (kernel_wants_write(context->kernel) ? WATCH_WRITE : 0);
+    int fds[3];
+    kernel_fds(context->kernel, fds);
+    for (int i = 0; i < 3; i++) {
+        if (context->watches[i] != NULL && fds[i] < 0)
+            context->watches[i] = watch_free(context->watches[i]);
+        if (context->watches[i] != NULL)
+            watch_set(context->watches[i], !wanted ? 0 : i == 0 ? line : WATCH_READ);
+    }
+}
+
+static void pump_again(struct loop_task *task)
+{
+    struct context *context =
+        (struct context *)(void *)((char *)task - offsetof(struct context, again));
+    context->is_posted = false;
+    if (context->is_freed)
+        context_free(context);
+    else
+        context_pump(context);
+}
+
+static void on_watch(void *ctx, UNUSED int events)
+{
+    context_pump(ctx);
+}
+
+/* A pipe that is closed must not be watched when its number serves somebody else: kernel_next
+ * closes at the end of a stream, so the watch goes first. */
+static bool take(struct context *context, struct kernel_event *event)
+{
+    bool is_there = kernel_next(context->kernel, event);
+    int fds[3];
+    kernel_fds(context->kernel, fds);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] < 0)
+            context->watches[i] = watch_free(context->watches[i]);
+    return is_there;
+}
+
+void context_pump(struct context *context)
+{
+    struct kernel_event event;
+    size_t count = 0;
+    if (context->is_pumping)
+        return;
+    context->is_pumping = true;
+    while (!context->is_freed && context->kernel != NULL && runs_want_output(context) &&
+           count < TAKEN_AT_ONCE && take(context, &event)) {
+        count++;
+        if (event.type == KERNEL_GONE) {
+            /* One that cannot be spoken to is of no use, though it live. */
+            context->is_line_gone = true;
+            context_kill(context);
+        } else {
+            runs_on_event(context, &event);
+        }
+    }
+    context->is_pumping = false;
+    if (context->is_freed) {
+        if (!context->is_posted)
+            context_free(context);
+        return;
+    }
+    if (context->kernel == NULL)
+        return;
+    set_watches(context);
+    if (count == TAKEN_AT_ONCE && !context->is_posted) {
+        context->is_posted = true;
+        loop_post(context->place->provider_loop, &context->again);
+    }
+}
+
+/* --- Its end --- */
+
+void context_drop_kernel(struct context *context)
+{
+    if (context->kernel == NULL)
+        return;
+    if (context->is_asked) {
+        context_kill(context);
+        place_remove(context->place, &context->op);
+    }
+    for (int i = 0; i < 3; i++)
+        context->watches[i] = watch_free(context->watches[i]);
+    context->kernel = kernel_free(context->kernel);
+    context->is_asked = context->is_started = context->is_line_gone = context->is_killed = false;
+    context->run_count = 0;
+}
+
+void context_free(struct context *context)
+{
+    context_drop_kernel(context);
+    context->timer = timer_free(context->timer);
+    context->place = NULL;
+    context->is_freed = true;
+    if (context->is_pumping || context->is_posted)
+        return;
+    arena_done(&context->arena);
+    free(context);
+}
+
+void context_signal(struct context *context, int signo)
+{
+    struct err err = {0};
+    uint32_t ignored = 0;
+    if (!context->is_started)
+        return;
+    if (jail_ask_signal(context->place->jail, context->op.id, signo, &ignored, &err) < 0)
+        log_debug("kernel.signal", LOG_STR("error", err.msg));
+    place_watch(context->place);
+}
+
+static void on_killed(UNUSED struct request *request, UNUSED const struct warden_event *event,
+                      const struct err *why)
+{
+    if (why != NULL)
+        log_debug("kernel.kill", LOG_STR("error", why->msg));
+}
+
+void context_kill(struct context *context)
+{
+    struct err err = {0};
+    uint32_t number = 0;
+    struct provider *provider = context->place->provider;
+    context->is_killed = true;
+    context_signal(context, SIGKILL);
+    /* The rest of its family, wherever it has gone. */
+    if (context->is_started && provider->warden != NULL &&
+        jail_ask_kill(context->place->jail, context->op.id, &number, &err) == 0)
+        (void)jail_warden_asked(provider, number, on_killed, NULL);
+}
+
+/* The process is gone; what it has said before is still to be heard. */
+static void on_exited(struct context *context, int signo)
+{
+    struct kernel_event event;
+    context->signal = signo;
+    context->is_asked = context->is_started = false;
+    place_remove(context->place, &context->op);
+    for (size_t i = 0; i < TAKEN_AT_ONCE && context->kernel != NULL && take(context, &event); i++)
+        if (event.type != KERNEL_GONE)
+            runs_on_event(context, &event);
+    if (!context->is_freed)
+        runs_on_death(context, NULL);
+}
+
+static void on_event(struct asked_op *op, const struct jail_event *event, const struct err *why)
+{
+    struct context *context = (struct context *)op;
+    if (event == NULL) { /* the place has gone */
+        context->is_asked = context->is_started = false;
+        runs_on_death(context, why);
+    } else if (event->type == JAIL_EVENT_STARTED) {
+        context->is_started = true;
+        if (context->is_killed)
+            context_kill(context);
+    } else if (event->type == JAIL_EVENT_REFUSED || event->type == JAIL_EVENT_FAILED) {
+        context->is_asked = false;
+        place_remove(context->place, op);
+        runs_on_death(context, &event->err);
+    } else if (event->type == JAIL_EVENT_EXITED) {
+        bool was_pumping = context->is_pumping;
+        context->is_pumping = true; /* it stays while its last words are told */
+        on_exited(context, event->exit.signal);
+        context->is_pumping = was_pumping;
+        if (context->is_freed)
+            context_free(context);
+    }
+}
+
+/* --- Its start --- */
+
+/* The way out, for programs that look for a proxy. */
+static size_t put_network(const struct place *place, struct arena *arena, const char **env)
+{
+    AUTO_BUF struct buf lines = {0};
+    size_t count = 0;
+    if (place->network == NULL)
+        return 0;
+    settings_put(SETTINGS_PROXY_PORT, access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE : NULL,
+                 &lines);
+    struct str rest = buf_str(&lines), line;
+    while (count < NETWORK_LINES_MAX && str_split(&rest, '\n', &line))
+        if (line.len > 0)
+            env[count++] = arena_dup(arena, line).ptr;
+    return count;
+}
+
+const char **context_env(const struct context *context, struct arena *arena)
+{
+    static const char *const fixed[] = {
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
+        "USER=sandbox", "LANG=C.UTF-8", "TERM=dumb"};
+    const struct engine_pairs *lists[] = {&context->place->env, &context->env};
+    size_t count = 0, all = countof(fixed) + NETWORK_LINES_MAX + lists[0]->len + lists[1]->len + 1;
+    const char **env = arena_array(arena, const char *, all);
+    for (size_t i = 0; i < countof(fixed); i++)
+        env[count++] = fixed[i];
+    count += put_network(context->place, arena, env + count);
+    for (size_t list = 0; list < countof(lists); list++)
+        for (size_t i = 0; i < lists[list]->len; i++) {
+            struct engine_pair pair = lists[list]->items[i];
+            struct str text =
+                arena_printf(arena, "%.*s=%.*s", STR_ARG(pair.name), STR_ARG(pair.value));
+            size_t at = 0; /* the last word counts */
+            while (at < count &&
+                   !str_starts(str_of(env[at]), str_slice(text, 0, pair.name.len + 1)))
+                at++;
+            env[at] = text.ptr;
+            count += at == count;
+        }
+    return env;
+}
+
+static int ask_start(struct context *context, struct err *err)
+{
+    AUTO_ARENA struct arena arena = {0};
+    struct place *place = context->place;
+    int inner[3];
+    uint32_t id = 0;
+    if (kernel_open(&context->kernel, inner, err) < 0)
+        return -1;
+    struct jail_command command = {.argv = context->runtime->argv,
+                                   .env = context_env(context, &arena),
+                                   .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
+    int asked = jail_ask_start(place->jail, &command, inner, &id, err);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    if (asked < 0)
+        return -1;
+    context->is_asked = true;
+    place_add(place, &context->op, id);
+    place_watch(place);
+    return 0;
+}
+
+int context_start(struct context *context, struct err *err)
+{
+    int fds[3];
+    context->op.on_event = on_event;
+    context->again.run = pump_again;
+    context->signal = 0;
+    if (ask_start(context, err) < 0) {
+        context_drop_kernel(context);
+        return -1;
+    }
+    kernel_fds(context->kernel, fds);
+    for (int i = 0; i < 3; i++)
+        if (watch_new(context->place->provider_loop, fds[i], WATCH_READ, on_watch, context,
+                      &context->watches[i], err) < 0) {
+            context_drop_kernel(context);
+            return -1;
+        }
+    return 0;
+}

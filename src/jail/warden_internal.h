@@ -1,0 +1,77 @@
+#pragma once
+
+/* What the files of the warden share: its one state, and the ways of a jail through it. */
+
+#include "base/vec.h"
+#include "jail/maker.h"
+#include "jail/warden.h"
+
+/* A jail's way. BUILDING: its process sets itself up; control_fd is watched. POOLED: finished,
+ * waits for an owner; pidfd is watched. OWNED: handed over by warden_hand_over(). ENDING: killed by
+ * warden_end_jail(), pidfd is watched. BURIED: reaped by on_dead(); what it held is being put away.
+ * FREE: the slot can be used again. */
+enum state { FREE, BUILDING, POOLED, OWNED, ENDING, BURIED };
+
+struct slot {
+    enum state state;
+    struct made made;
+    uint32_t request; /* whom to answer; 0: nobody asked, it is for the pool */
+    bool answer_end;
+    bool frozen;      /* by its owner */
+    bool is_dead;     /* while its owner does not know yet */
+    uint32_t profile; /* of the pool, when it was made for it */
+    uint32_t birth;   /* tells events of this jail from those of the slot's last */
+};
+
+struct warden {
+    struct maker maker;
+    int daemon_fd;
+    int epoll_fd;
+    VEC(struct slot) slots;
+    struct buf out;
+    char in[WIRE_MAX];
+    /* The pool: plans like this one are served from it. */
+    struct buf profile; /* the plan as a message, without what can be set on a finished jail */
+    char profile_packet[WIRE_MAX];
+    struct jail_plan profile_plan;
+    uint32_t profile_number;
+    size_t pool_target, pool_ready, pool_building;
+    int64_t pool_idle_ns; /* without a question for so long, it rests; 0: never */
+    size_t owed;          /* being built for somebody who waits */
+    size_t buried;
+    uint32_t births;
+    int64_t asked_ns;        /* when the last question came */
+    int64_t refill_after_ns; /* breathing space after a failure */
+    bool is_stocked;         /* nothing is left to do until somebody asks */
+    bool leaving;
+};
+
+extern struct warden warden;
+
+/* epoll words: of the daemon's socket; those of jails are warden_on_jail's own. */
+enum { WORD_DAEMON = UINT32_MAX };
+
+/* warden_verbs.c: what the daemon asks, and what it is told. */
+void warden_on_daemon(void);
+void warden_say(const int *fds, size_t fd_count);
+void warden_say_done(uint32_t request);
+void warden_say_failed(uint32_t request, const struct err *reason);
+void warden_say_stats(uint32_t request, const struct cgroup_stats *stats);
+
+/* warden_jails.c: one jail from its first process to its last. */
+int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err) MUST_USE;
+void warden_hand_over(size_t index, uint32_t request);
+void warden_end_jail(size_t index);
+/* Its groups are removed; the kernel may need a moment after the last process is reaped. */
+void warden_clear_jail(struct slot *slot);
+void warden_on_jail(uint64_t word);
+
+/* warden_pool.c: jails that wait, and work that nobody waits for. */
+bool warden_serve_from_pool(const struct jail_plan *plan, uint32_t request);
+void warden_on_pool(uint32_t request, struct wire_in *in);
+bool warden_may_refill(void);
+/* After a jail that could not be made. */
+void warden_pause_refill(void);
+/* One piece of it, so that a question waits for no more than that. Says whether there is more. */
+bool warden_idle_work(void);
+int warden_wait_ms(bool more);

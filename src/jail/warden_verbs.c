@@ -1,0 +1,177 @@
+/* The daemon's questions and the warden's answers. */
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/relayer.h"
+#include "jail/warden_internal.h"
+
+void warden_say(const int *fds, size_t fd_count)
+{
+    struct err err;
+    /* A daemon that cannot be told anything is gone; the end of its socket tells us soon. */
+    if (wire_send(warden.daemon_fd, buf_str(&warden.out), fds, fd_count, &err) < 0)
+        warden.leaving = true;
+}
+
+void warden_say_failed(uint32_t request, const struct err *reason)
+{
+    wire_begin(&warden.out, WARDEN_FAILED, request);
+    wire_put_err(&warden.out, reason);
+    warden_say(NULL, 0);
+}
+
+void warden_say_stats(uint32_t request, const struct cgroup_stats *stats)
+{
+    wire_begin(&warden.out, WARDEN_STATS, request);
+    wire_put_i64(&warden.out, stats->oom_kills);
+    wire_put_i64(&warden.out, stats->memory_peak);
+    wire_put_i64(&warden.out, stats->memory_now);
+    wire_put_i64(&warden.out, stats->pids_refused);
+    warden_say(NULL, 0);
+}
+
+void warden_say_done(uint32_t request)
+{
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(NULL, 0);
+}
+
+static void on_make(uint32_t request, struct wire_in *in)
+{
+    struct jail_plan plan;
+    struct err err = {0};
+    if (plan_get(in, &plan, &err) < 0 ||
+        (!warden_serve_from_pool(&plan, request) && warden_build(&plan, request, &err) < 0))
+        warden_say_failed(request, &err);
+}
+
+static struct slot *owned(uint32_t number)
+{
+    if (number == 0 || number > warden.slots.len)
+        return NULL;
+    struct slot *slot = &warden.slots.ptr[number - 1];
+    return slot->state == OWNED ? slot : NULL;
+}
+
+static struct slot *find_owned(uint32_t request, struct wire_in *in)
+{
+    uint32_t number = wire_get_u32(in);
+    struct slot *slot = owned(number);
+    struct err err = {0};
+    if (slot == NULL) {
+        (void)err_set(&err, ERR_NOT_FOUND, "no jail %u", number);
+        warden_say_failed(request, &err);
+    }
+    return slot;
+}
+
+static void on_end(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    if (slot == NULL)
+        return;
+    slot->request = request;
+    slot->answer_end = true;
+    warden_end_jail((size_t)(slot - warden.slots.ptr));
+}
+
+static void on_stat(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct cgroup_stats stats;
+    if (slot == NULL)
+        return;
+    cgroup_read_stats(&warden.maker.cgroups, &slot->made.cgroup, &stats);
+    warden_say_stats(request, &stats);
+}
+
+static void on_freeze(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    bool frozen = wire_get_u32(in) != 0;
+    if (slot == NULL)
+        return;
+    if (cgroup_freeze(&warden.maker.cgroups, &slot->made.cgroup, frozen, &err) < 0)
+        return warden_say_failed(request, &err);
+    slot->frozen = frozen;
+    warden_say_done(request);
+}
+
+static void on_relayer(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct jail_plan plan;
+    struct err err = {0};
+    bool broken = false;
+    if (slot == NULL)
+        return;
+    if (plan_get(in, &plan, &err) == 0 &&
+        relayer_run(&warden.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0)
+        return warden_say_done(request);
+    /* Without its mounts it is of no use to anybody. */
+    if (broken)
+        maker_kill(&warden.maker, &slot->made);
+    warden_say_failed(request, &err);
+}
+
+static void on_listen(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    uint32_t port = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    AUTO_CLOSE int fd = maker_listen(&warden.maker, &slot->made, port, &err);
+    if (fd < 0)
+        return warden_say_failed(request, &err);
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(&fd, 1);
+}
+
+static void on_kill(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    uint32_t command = wire_get_u32(in);
+    if (slot == NULL)
+        return;
+    if (maker_kill_command(&warden.maker, &slot->made, command, slot->frozen, &err) < 0)
+        warden_say_failed(request, &err);
+    else
+        warden_say_done(request);
+}
+
+static const struct {
+    uint32_t type;
+    void (*handle)(uint32_t request, struct wire_in *in);
+} handlers[] = {
+    {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},          {WARDEN_STAT, on_stat},
+    {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, warden_on_pool}, {WARDEN_LISTEN, on_listen},
+    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},
+};
+
+void warden_on_daemon(void)
+{
+    int fds[WIRE_FDS_MAX];
+    struct err err = {0};
+    ssize_t len = wire_recv(warden.daemon_fd, warden.in, fds, false, &err);
+    if (len < 0 && err.sys == EAGAIN)
+        return;
+    wire_close_fds(fds);
+    if (len <= 0) {
+        warden.leaving = true;
+        return;
+    }
+    struct wire_head head;
+    warden.asked_ns = clock_now_ns();
+    struct wire_in in = wire_open(str_n(warden.in, (size_t)len), &head);
+    for (size_t i = 0; i < countof(handlers); i++)
+        if (handlers[i].type == head.type)
+            return handlers[i].handle(head.id, &in);
+    (void)err_set(&err, ERR_INVALID, "no message %u", head.type);
+    warden_say_failed(head.id, &err);
+}

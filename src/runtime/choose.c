@@ -1,0 +1,71 @@
+/* Which runtime is meant: by its name, by its language, or by the sandbox's own. */
+
+#include "base/err.h"
+#include "runtime/runtimes.h"
+
+/* What people call languages. */
+static struct str known_language(struct str language)
+{
+    static const struct {
+        const char *word, *language;
+    } words[] = {{"py", "python"},      {"sh", "bash"},         {"shell", "bash"},
+                 {"js", "javascript"},  {"ts", "javascript"},   {"typescript", "javascript"},
+                 {"tsx", "javascript"}, {"node", "javascript"}, {"ecmascript", "javascript"}};
+    for (size_t i = 0; i < countof(words); i++)
+        if (str_eq(language, str_of(words[i].word)))
+            return str_of(words[i].language);
+    return language;
+}
+
+static const struct runtime *find_row(struct str name)
+{
+    for (const struct runtime *row = runtimes; row->name != NULL; row++)
+        if (str_eq(name, str_of(row->name)))
+            return row;
+    return NULL;
+}
+
+bool runtime_is_name(struct str name)
+{
+    return find_row(name) != NULL;
+}
+
+bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language)
+{
+    return (name.len == 0 || str_eq(name, str_of(runtime->name))) &&
+           (language.len == 0 || str_eq(language, str_of(runtime->name)) ||
+            str_eq(known_language(language), str_of(runtime->language)));
+}
+
+/* The first that this machine has; when it has none, what the first would need. */
+static int find_language(struct str language, const struct runtime **ret_runtime, struct err *err)
+{
+    bool is_known = false;
+    for (const struct runtime *row = runtimes; row->name != NULL; row++) {
+        struct err why = {0};
+        if (!runtime_speaks(row, (struct str){0}, language))
+            continue;
+        if (runtime_find(str_of(row->name), ret_runtime, &why) == 0)
+            return 0;
+        if (!is_known)
+            *err = why;
+        is_known = true;
+    }
+    /* Not known: runtime_find names those that there are. */
+    return is_known ? -1 : runtime_find(language, ret_runtime, err);
+}
+
+int runtime_choose(struct str name, struct str language, struct str own,
+                   const struct runtime **ret_runtime, struct err *err)
+{
+    const struct runtime *row = find_row(own);
+    if (name.len > 0)
+        return runtime_find(name, ret_runtime, err);
+    if (language.len == 0)
+        return runtime_find(own, ret_runtime, err);
+    if (runtime_is_name(language))
+        return runtime_find(language, ret_runtime, err);
+    if (row != NULL && runtime_speaks(row, (struct str){0}, language))
+        return runtime_find(own, ret_runtime, err);
+    return find_language(language, ret_runtime, err);
+}

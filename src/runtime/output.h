@@ -1,0 +1,90 @@
+#pragma once
+
+/* What a run in a kernel came to: collected from the kernel's events, written as JSON.
+ *
+ * Everything in it is a tenant's word. It is bounded, kept as bytes, and understood nowhere but
+ * where the value of the last expression is read as JSON before it is passed on as such. */
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/vec.h"
+#include "runtime/kernel.h"
+
+struct json_out;
+
+enum {
+    /* Together they keep the answer, escapes and all, below what a buffer may hold. */
+    RUN_OUTPUT_MAX = 1 << 20,  /* bytes of standard output, and of standard error */
+    RUN_VALUES_MAX = 16 << 20, /* bytes of JSON for all that is shown */
+    RUN_VALUES_COUNT = 1000,
+    RUN_ERROR_MAX = 32 << 10, /* of each text of an error */
+    RUN_FILES_MAX = 1000,
+    RUN_FILES_BYTES = 256 << 10, /* of their paths */
+};
+
+enum run_status {
+    RUN_OK,
+    RUN_FAILED,      /* the code did, and said how */
+    RUN_INTERRUPTED, /* on demand; variables are kept */
+    RUN_TIMEOUT,
+    RUN_OUT_OF_MEMORY,
+    RUN_DIED, /* the interpreter is no more */
+};
+const char *run_status_name(enum run_status status);
+
+struct run_value {
+    size_t first, count; /* of its parts */
+    bool main;           /* of the last expression */
+};
+
+enum run_change { RUN_FILE_CREATED, RUN_FILE_CHANGED, RUN_FILE_DELETED };
+struct run_file {
+    enum run_change change;
+    struct str path; /* absolute, inside */
+    uint64_t size;   /* of one that is there */
+};
+
+struct run_output {
+    struct arena arena; /* of values and files */
+    struct buf out, err;
+    uint64_t dropped_out, dropped_err;
+    VEC(struct kernel_part) parts;
+    VEC(struct run_value) values;
+    uint64_t dropped_values;
+    size_t values_size; /* as JSON */
+    enum run_status status;
+    struct buf error_name, error_message, traceback, module;
+    uint32_t count;
+    int64_t duration_us;
+    bool is_lost; /* the variables are gone */
+    bool has_files, has_more_files;
+    VEC(struct run_file) files;
+    size_t files_size;
+};
+
+void run_output_done(struct run_output *output);
+#define AUTO_RUN_OUTPUT AUTO(run_output_done)
+
+/* READY and GONE change nothing. */
+void run_output_take(struct run_output *output, const struct kernel_event *event);
+void run_output_add_file(struct run_output *output, enum run_change change, struct str path,
+                         uint64_t size);
+/* It ended otherwise than the code meant. A traceback that was told stays. */
+void run_output_end(struct run_output *output, enum run_status status, const char *name,
+                    const char *message);
+/* Forgets how the code failed, so that it can be run once more. */
+void run_output_retry(struct run_output *output);
+
+/* The members of the answer, into an object that is open: success, status, result, results, text,
+ * stdout, stderr, error, executionCount, durationMs, files. */
+void run_output_put_members(const struct run_output *output, struct json_out *out);
+/* The same without what a stream has told already. */
+void run_output_put_end(const struct run_output *output, struct json_out *out);
+/* For models: {type: "text" | "image/png" | "error", content}. */
+void run_output_put_short(const struct run_output *output, struct json_out *out);
+/* Bytes of JSON that a part takes. */
+size_t run_part_size(const struct kernel_part *part);
+/* {"data": {MIME type: text or base64}, "main": bool}. */
+void run_value_put_json(const struct kernel_part *parts, size_t count, bool main,
+                        struct json_out *out);
+void run_output_put_error(const struct run_output *output, struct json_out *out);

@@ -1,0 +1,31 @@
+#pragma once
+
+/* What provides a module that code asked for and did not find, and how it is installed: names are
+ * a tenant's word, checked before they stand in a command line. */
+
+#include "base/arena.h"
+#include "base/str.h"
+
+struct err;
+struct runtime;
+
+/* Where packages lie, in the working tree: they live as long as a session's files. */
+#define PACKAGES_PYTHON "/workspace/.sandglass/python"
+
+enum {
+    PACKAGES_MAX = 64, /* of one installation */
+    PACKAGE_NAME_MAX = 200,
+    PACKAGE_ARGS_MAX = PACKAGES_MAX + 16,
+};
+
+/* The distribution of a module: "cv2" gives "opencv-python-headless", an unknown name itself. False
+ * for what cannot be the name of one, and for languages without packages. */
+bool package_of_module(const struct runtime *runtime, struct str module, struct str *ret_package);
+/* "pandas", "requests>=2,<3": one requirement, nothing that an installer takes for an option. */
+int package_check(struct str package, struct err *err) MUST_USE;
+
+/* The command that installs them, NULL behind the last word; its texts belong to `arena`.
+ * UNSUPPORTED for languages without packages. */
+int package_command(const struct runtime *runtime, const struct str *packages, size_t count,
+                    struct arena *arena, const char *ret_argv[PACKAGE_ARGS_MAX],
+                    struct err *err) MUST_USE;

@@ -1,0 +1,325 @@
+// One behaviour suite over every runtime that runs as a kernel, through the real server. A row is a
+// behaviour; what a runtime does otherwise stands in its column. docs/RUNTIMES.md names the
+// differences.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { run, serve } from './lib.mjs';
+
+const T = { timeout: 120000 };
+
+// Code for each behaviour; null: the language has no such thing.
+const CODE = {
+  python3: {
+    value: ['{"a": [1, None]}', { a: [1, null] }],
+    hello: 'print("héllo")',
+    error: ['def f():\n    raise KeyError("k")\nf()', 'KeyError', "'k'"],
+    both: 'import sys\nprint("one", flush=True)\nprint("two", file=sys.stderr, flush=True)\nprint("three")',
+    keep: ['kept = 41', 'kept + 1', 42],
+    loop: 'import time\nprint("on", flush=True)\nwhile True: time.sleep(0.01)',
+    deaf: 'import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [2])\nprint("on", flush=True)\nwhile True: pass',
+    hog: 'x = [bytearray(b"x" * (1 << 20)) for _ in range(4000)]',
+    write: ['open("made.txt", "w").write("12345")', 'open("made.txt", "a").write("67")',
+      'import os; os.remove("made.txt")'],
+    bytes: 'import os\nos.write(1, b"a\\xff\\xfeb")',
+    huge: 'import sys\nfor _ in range(3000): sys.stdout.write("x" * 1023 + "\\n")',
+    leave: ['exit(3)', 'SystemExit'],
+    die: 'import os; os._exit(3)',
+    child: 'import subprocess\nsubprocess.run(["sh", "-c", "echo child; echo said >&2"])',
+    env: ['import os; os.environ["GIVEN"]', 'given'],
+    cwd: ['import os; os.getcwd()', '/tmp'],
+    picture: 'import base64\nclass P:\n  def _repr_png_(self): return b"\\x89PNG\\r\\n"\ndisplay(P())',
+    threads: 'import threading, time\ndef go():\n  time.sleep(0.05); print("late")\nthreading.Thread(target=go, daemon=True).start()\nprint("now")',
+    bomb: 'import os\ntry:\n  while True:\n    if os.fork() == 0: __import__("time").sleep(60)\nexcept OSError as e: print("refused", e.errno)',
+    input: ['input()', 'EOFError'],
+  },
+  bash: {
+    value: null,
+    hello: 'echo héllo',
+    error: ['nosuchcommand', 'ExitStatus', '127'],
+    both: 'echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three',
+    keep: ['kept=41', '((kept == 41)) && echo 42', null],
+    loop: 'echo on; while true; do sleep 0.01; done',
+    deaf: "trap '' INT; echo on; while true; do sleep 0.01 & wait; done",
+    hog: 'x=$(head -c 3000000000 /dev/zero | tr "\\0" x)',
+    write: ['printf 12345 > made.txt', 'printf 67 >> made.txt', 'rm made.txt'],
+    bytes: "printf 'a\\377\\376b'",
+    huge: "head -c 3072000 /dev/zero | tr '\\0' x",
+    leave: ['exit 3', 'ExitStatus'],
+    die: 'kill -9 $PPID; sleep 10',
+    child: "sh -c 'echo child; echo said >&2'",
+    env: ['echo $GIVEN', null],
+    cwd: ['pwd', null],
+    picture: null,
+    threads: '(sleep 0.05; echo late) & echo now',
+    bomb: 'for i in $(seq 2000); do sleep 60 & done; echo done',
+    input: null,
+  },
+};
+
+async function setup(t, runtime, more = {}) {
+  const server = await serve(t);
+  server.post = async (path, body, headers = {}) => {
+    const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body ?? {}),
+      headers: { 'content-type': 'application/json', ...headers } });
+    const text = await answer.text();
+    const isOne = text.startsWith('{') && text.indexOf('\n') === text.length - 1;
+    return { ...(isOne ? JSON.parse(text) : {}), http: answer.status, raw: text };
+  };
+  const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime, ...more });
+  if (box.http !== 201) {
+    t.skip(`no sandbox with ${runtime} here: ${box.raw}`);
+    return null;
+  }
+  server.box = `/v1/sandboxes/${box.id}`;
+  server.run = (code, options = {}) => server.post(`${server.box}/run_code`, { code, ...options });
+  return server;
+}
+
+const events = (text) => text.trim().split('\n').map((line) => JSON.parse(line))
+  .filter(({ event }) => event !== 'ping');
+
+// Follows a run as it comes; `on` sees each event.
+async function follow(server, body, on) {
+  const answer = await server.get(`${server.box}/run_code`, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', accept: 'application/x-ndjson' } });
+  let text = '';
+  const all = [];
+  for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    for (let at; (at = text.indexOf('\n')) >= 0; text = text.slice(at + 1)) {
+      const event = JSON.parse(text.slice(0, at));
+      all.push(event);
+      await on?.(event);
+    }
+  }
+  return all;
+}
+
+for (const [runtime, code] of Object.entries(CODE)) {
+  const it = (name, body, options) => test(`${runtime}: ${name}`, T, async (t) => {
+    const server = await setup(t, runtime, options);
+    if (server) await body(server, t);
+  });
+
+  it('values, output, errors, state', async ({ run }) => {
+    const hello = await run(code.hello);
+    assert.deepEqual([hello.success, hello.status, hello.stdout, hello.executionCount],
+      [true, 'ok', 'héllo\n', 1], hello.raw);
+    assert.equal(hello.runtime, runtime);
+    if (code.value) {
+      const value = await run(code.value[0]);
+      assert.deepEqual(value.result, code.value[1]);
+      assert.ok(value.text.length > 0);
+      assert.equal(value.results.find((each) => each.main).data['text/plain'], value.text);
+    }
+    const failed = await run(code.error[0]);
+    assert.deepEqual([failed.success, failed.error.name, failed.error.message],
+      [false, code.error[1], code.error[2]]);
+    const both = await run(code.both);
+    assert.deepEqual([both.stdout, both.stderr], ['one\nthree\n', 'two\n']);
+    const child = await run(code.child);
+    assert.match(child.stdout, /^child\n/);
+    assert.equal(child.stderr, 'said\n');
+    await run(code.keep[0]);
+    const kept = await run(code.keep[1]);
+    assert.equal(kept.result ?? Number(kept.stdout), 42);
+    if (code.input) assert.equal((await run(code.input[0])).error.name, code.input[1]);
+  });
+
+  it('environment, context, working directory', async (server) => {
+    const given = await server.run(code.env[0], { env: { GIVEN: 'given' } });
+    assert.equal(given.result ?? given.stdout.trim(), 'given', given.raw);
+    const made = await server.post(`${server.box}/contexts`, { cwd: '/tmp', env: { GIVEN: 'of it' } });
+    assert.deepEqual([made.http, made.runtime, made.state], [201, runtime, 'cold']);
+    const there = await server.run(code.cwd[0], { context: made.id });
+    assert.equal(there.result ?? there.stdout.trim(), '/tmp');
+    const its = await server.run(code.env[0], { context: made.id });
+    assert.equal(its.result ?? its.stdout.trim(), 'of it');
+    await server.run(code.keep[0], { context: made.id });
+    assert.notEqual((await server.run(code.keep[1])).success, true, 'a variable of another context');
+    const list = JSON.parse((await (await server.get(`${server.box}/contexts`)).text()));
+    assert.deepEqual(list.contexts.map(({ id, state }) => [id, state]), [[runtime, 'idle'], [made.id, 'idle']]);
+    assert.equal((await server.get(`${server.box}/contexts/${made.id}`, { method: 'DELETE' })).status, 204);
+    assert.equal((await server.run('1', { context: made.id })).http, 404);
+    assert.equal((await server.post(`${server.box}/contexts`, { language: 'cobol' })).http, 404);
+    const other = runtime === 'bash' ? 'python3' : 'bash';
+    assert.equal((await server.run('1', { context: runtime, language: other })).http, 400);
+  });
+
+  it('a stream tells what happens as it happens', async (server) => {
+    const all = await follow(server, { code: code.both });
+    const said = all.filter(({ event }) => event === 'stdout').map(({ data }) => data.text).join('');
+    assert.equal(said, 'one\nthree\n');
+    assert.equal(all.at(-1).event, 'end');
+    assert.equal(all.at(-1).data.success, true);
+    const failed = await follow(server, { code: code.error[0] });
+    assert.deepEqual(failed.slice(-2).map(({ event }) => event), ['error', 'end']);
+    assert.equal(failed.at(-2).data.name, code.error[1]);
+    if (!code.value) return;
+    const value = await follow(server, { code: code.value[0] });
+    assert.deepEqual(value.map(({ event }) => event), ['result', 'end']);
+    assert.equal(value[0].data.main, true);
+  });
+
+  it('an interrupt keeps the variables, a restart drops them', async (server) => {
+    await server.run(code.keep[0]);
+    const ended = (await follow(server, { code: code.loop }, async ({ event, data }) => {
+      if (event === 'stdout' && data.text.includes('on'))
+        await server.post(`${server.box}/contexts/${runtime}/interrupt`);
+    })).at(-1).data;
+    assert.deepEqual([ended.success, ended.status, ended.stateLost], [false, 'interrupted', false]);
+    const kept = await server.run(code.keep[1]);
+    assert.equal(kept.result ?? Number(kept.stdout), 42);
+    const dropped = (await follow(server, { code: code.loop }, async ({ event, data }) => {
+      if (event === 'stdout' && data.text.includes('on'))
+        await server.post(`${server.box}/contexts/${runtime}/restart`);
+    })).at(-1).data;
+    assert.deepEqual([dropped.error.name, dropped.stateLost], ['Restarted', true]);
+    const gone = await server.run(code.keep[1]);
+    assert.equal(gone.success, false);
+    assert.equal(gone.executionCount, 1);
+    const idle = await server.post(`${server.box}/contexts/${runtime}/interrupt`);
+    assert.deepEqual([idle.http, idle.state], [200, 'idle']);
+  });
+
+  it('out of time: interrupted, or ended when deaf', async (server) => {
+    await server.run(code.keep[0]);
+    const heeded = await server.run(code.loop, { timeoutMs: 700 });
+    assert.deepEqual([heeded.status, heeded.error.name, heeded.stateLost, heeded.stdout],
+      ['timeout', 'Timeout', false, 'on\n'], heeded.raw);
+    const kept = await server.run(code.keep[1]);
+    assert.equal(kept.result ?? Number(kept.stdout), 42);
+    const deaf = await server.run(code.deaf, { timeoutMs: 700 });
+    assert.deepEqual([deaf.status, deaf.stateLost], ['timeout', true], deaf.raw);
+    assert.match(deaf.error.message, /variables are gone/);
+    assert.equal((await server.run(code.hello)).executionCount, 1);
+  });
+
+  it('out of memory is said, and the next run has a new interpreter', async (server) => {
+    const hog = await server.run(code.hog, { timeoutMs: 60000 });
+    assert.equal(hog.success, false, hog.raw);
+    // A shell's child may be chosen instead of the shell.
+    if (runtime !== 'bash') assert.deepEqual([hog.status, hog.stateLost], ['out_of_memory', true], hog.raw);
+    assert.equal((await server.run(code.hello)).stdout, 'héllo\n');
+  }, { limits: { memoryMb: 192 } });
+
+  it('files that a run makes, changes and deletes', async ({ run, box, get }) => {
+    const path = '/workspace/made.txt';
+    assert.deepEqual((await run(code.write[0])).files, [{ path, change: 'created', size: 5 }]);
+    assert.deepEqual((await run(code.hello)).files, []);
+    assert.deepEqual((await run(code.write[1])).files, [{ path, change: 'changed', size: 7 }]);
+    assert.equal(await (await get(`${box}/files?path=${path}`)).text(), '1234567');
+    assert.deepEqual((await run(code.write[2])).files, [{ path, change: 'deleted', size: null }]);
+    assert.equal((await run(code.hello, { files: false })).files, null);
+    // What somebody else writes between two runs is not the run's.
+    const put = await get(`${box}/files?path=/workspace/in.csv`, { method: 'PUT', body: 'a,b\n1,2\n' });
+    assert.ok(put.ok, await put.text());
+    assert.deepEqual((await run(code.hello)).files, []);
+  });
+
+  it('bytes that are no text, and more of it than an answer holds', async (server) => {
+    const bytes = await server.run(code.bytes);
+    assert.equal(bytes.stdout, 'a\ufffd\ufffdb');
+    const huge = await server.run(code.huge, { timeoutMs: 60000 });
+    assert.equal(huge.success, true, huge.raw.slice(0, 300));
+    assert.equal(huge.stdout.length, 1 << 20);
+    assert.equal(huge.truncatedStdout, 3072000 - (1 << 20));
+    const all = await follow(server, { code: code.huge, timeoutMs: 60000 });
+    const streamed = all.filter(({ event }) => event === 'stdout').reduce((sum, { data }) => sum + data.text.length, 0);
+    assert.equal(streamed, 3072000);
+  });
+
+  it('code that leaves, and code that takes its interpreter along', async ({ run }) => {
+    await run(code.keep[0]);
+    const left = await run(code.leave[0]);
+    assert.deepEqual([left.success, left.error.name], [false, code.leave[1]]);
+    const died = await run(code.die);
+    assert.deepEqual([died.status, died.error.name, died.stateLost], ['died', 'KernelDied', true], died.raw);
+    const again = await run(code.hello);
+    assert.deepEqual([again.stdout, again.executionCount], ['héllo\n', 1]);
+  });
+
+  it('threads and children left behind do not hold up the next run', async ({ run }) => {
+    assert.match((await run(code.threads)).stdout, /^now\n/);
+    assert.match((await run(code.hello)).stdout, /héllo\n$/);
+  });
+
+  it('a fork bomb ends at the limit, and the server goes on', async (server) => {
+    const bomb = await server.run(code.bomb, { timeoutMs: 3000 });
+    assert.equal(bomb.http, 200, bomb.raw);
+    await server.post(`${server.box}/contexts/${runtime}/restart`);
+    const again = await server.post('/v1/run_code', { code: code.hello, runtime });
+    assert.equal(again.stdout, 'héllo\n', again.raw);
+  }, { limits: { pids: 32 } });
+
+  it('once: in a place that goes with the run', async (server) => {
+    const once = await server.post('/v1/run_code', { code: code.hello, runtime });
+    assert.deepEqual([once.http, once.stdout, once.sandbox], [200, 'héllo\n', undefined], once.raw);
+    const list = await (await server.get('/v1/sandboxes')).json();
+    assert.deepEqual(list.sandboxes.map(({ id }) => id), [server.box.split('/').at(-1)]);
+  });
+
+  it('the short form: errors, then a picture, then text', async ({ run }) => {
+    assert.deepEqual(JSON.parse((await run(code.hello, { short: true })).raw), { type: 'text', content: 'héllo\n' });
+    const error = JSON.parse((await run(code.error[0], { short: true })).raw);
+    assert.equal(error.type, 'error');
+    assert.ok(error.content.includes(code.error[1]));
+    if (!code.picture) return;
+    const picture = JSON.parse((await run(code.picture, { short: true })).raw);
+    assert.deepEqual([picture.type, Buffer.from(picture.content, 'base64').toString('latin1', 1, 4)], ['image/png', 'PNG']);
+  });
+}
+
+test('a session keeps its files, and its interpreter while it is awake', T, async (t) => {
+  const server = await setup(t, 'python3');
+  if (!server) return;
+  const made = await server.post('/v1/sessions', { sandbox: { tier: 'jail', runtime: 'python3' } });
+  assert.equal(made.http, 201, made.raw);
+  const run = (code) => server.post(`/v1/sessions/${made.id}/run_code`, { code });
+  const first = await run('x = 7\nopen("kept", "w").write("f")\nx');
+  if (first.http === 501 || /quota|volume/.test(first.raw)) return t.skip(`no volumes here: ${first.raw}`);
+  assert.equal(first.result, 7, first.raw);
+  assert.equal((await run('x')).result, 7);
+  assert.equal((await server.post(`/v1/sessions/${made.id}/rest`)).http, 200);
+  const later = await run('open("kept").read()');
+  assert.equal(later.result, 'f', later.raw);
+  assert.equal((await run('x')).error.name, 'NameError');
+});
+
+test('the command line runs in a sandbox of the server', T, async (t) => {
+  const server = await setup(t, 'python3');
+  if (!server) return;
+  const env = { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token };
+  const id = server.box.split('/').at(-1);
+  const cli = (...args) => run(['run', '--sandbox', id, ...args], { env });
+  assert.deepEqual(await cli('-e', 'x = 5\nprint("said")\nx'), { code: 0, signal: null, stdout: 'said\n5\n', stderr: '' });
+  assert.equal(JSON.parse((await cli('--json', '-e', 'x + 1')).stdout).result, 6);
+  const failed = await cli('-e', '1 / 0');
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /^Traceback[^]*ZeroDivisionError: division by zero\n$/);
+  assert.equal((await cli('--timeout', '300', '-e', 'while True: pass')).code, 124);
+  assert.equal((await cli('--runtime', 'bash', '-e', 'echo $((1 + 1))')).stdout, '2\n');
+  const made = await server.post(`${server.box}/contexts`, { cwd: '/tmp' });
+  assert.equal((await cli('--context', made.id, '-e', 'import os; os.getcwd()')).stdout, "'/tmp'\n");
+  assert.match((await cli('--context', 'nosuchcontext', '-e', '1')).stderr, /no context 'nosuchcontext'/);
+  assert.match((await cli('--memory', '64', '-e', '1')).stderr, /--memory does not go with --sandbox/);
+  const lost = await run(['run', '--context', 'x', '-e', '1'], { env });
+  assert.match(lost.stderr, /--context needs --sandbox or --session/);
+});
+
+test('what cannot be run is refused by name', T, async (t) => {
+  const server = await setup(t, 'python3');
+  if (!server) return;
+  const isolate = await server.post('/v1/sandboxes', { tier: 'isolate' });
+  const mixed = await server.post(`/v1/sandboxes/${isolate.id}/run_code`, { code: '1', language: 'python' });
+  assert.match(mixed.raw, /needs a sandbox of the tier 'jail'/);
+  const contexts = await server.get(`/v1/sandboxes/${isolate.id}/contexts`);
+  assert.match(await contexts.text(), /cannot have contexts/);
+  await server.get(`/v1/sandboxes/${isolate.id}`, { method: 'DELETE' });
+  const ruby = await server.post('/v1/run_code', { code: '1', runtime: 'ruby' });
+  assert.match(ruby.raw, /no runtime 'ruby'/);
+  assert.equal((await server.run('1', { context: 'nosuchcontext' })).http, 404);
+  assert.equal((await server.run('1', { env: { 'a b': '1' } })).http, 400);
+  const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'cobol' });
+  assert.match(box.raw, /no runtime 'cobol'/);
+});

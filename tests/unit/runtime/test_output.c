@@ -1,0 +1,161 @@
+/* What a kernel says is a tenant's word: whatever it is, the answer is JSON and has a bound. */
+
+#include "test.h"
+
+#include "base/json.h"
+#include "runtime/output.h"
+#include "runtime/packages.h"
+#include "runtime/runtimes.h"
+
+static char filler[2 << 20];
+
+static void say(struct run_output *output, enum kernel_event_type type, struct str text)
+{
+    struct kernel_event event = {.type = type, .text = text};
+    run_output_take(output, &event);
+}
+
+static void show(struct run_output *output, bool main, struct str mime, struct str bytes)
+{
+    struct kernel_event event = {
+        .type = KERNEL_DISPLAY, .main = main, .parts = {{mime, bytes}}, .part_count = 1};
+    run_output_take(output, &event);
+}
+
+static void put(const struct run_output *output, struct buf *text)
+{
+    struct json_out out = {.buf = text};
+    json_begin_object(&out);
+    run_output_put_members(output, &out);
+    json_end_object(&out);
+}
+
+static struct str member(const struct json_t *object, const char *name)
+{
+    struct str text = STR("(none)");
+    (void)!json_to_str(json_get(object, name), &text);
+    return text;
+}
+
+TEST(an_answer_has_a_bound_whatever_is_said)
+{
+    AUTO_RUN_OUTPUT struct run_output output = {0};
+    AUTO_BUF struct buf text = {0};
+    memset(filler, 1, sizeof filler); /* six bytes of JSON each */
+    struct str worst = str_n(filler, sizeof filler);
+    for (int i = 0; i < 4; i++) {
+        say(&output, KERNEL_STDOUT, worst);
+        say(&output, KERNEL_STDERR, worst);
+    }
+    for (int i = 0; i < 2000; i++)
+        show(&output, i == 0, STR("text/plain"), str_slice(worst, 0, i == 0 ? 1 << 20 : 8192));
+    for (int i = 0; i < 2000; i++)
+        run_output_add_file(&output, RUN_FILE_CREATED, str_slice(worst, 0, 4096), 1);
+    struct kernel_event event = {
+        .type = KERNEL_ERROR, .name = worst, .message = worst, .text = worst, .module = worst};
+    run_output_take(&output, &event);
+    put(&output, &text);
+    CHECK(text.len < BUF_LIMIT_DEFAULT);
+    CHECK_INT(output.dropped_out, 4 * sizeof filler - RUN_OUTPUT_MAX);
+    CHECK(output.dropped_values > 0 && output.has_more_files);
+}
+
+TEST(types_are_told_once_and_bytes_as_base64)
+{
+    struct err err = {0};
+    AUTO_RUN_OUTPUT struct run_output output = {0};
+    AUTO_BUF struct buf text = {0};
+    AUTO_JSON struct json_t *answer = NULL;
+    struct kernel_event event = {.type = KERNEL_DISPLAY,
+                                 .main = true,
+                                 .parts = {{STR("text/plain"), STR("\xff one")},
+                                           {STR("text/plain"), STR("two")},
+                                           {STR(""), STR("three")},
+                                           {STR("bad\xff"), STR("four")},
+                                           {STR("image/png"), STR("\x89PNG")},
+                                           {STR("application/json"), STR("{\"a\": 1, \"a\": 2}")}},
+                                 .part_count = 6};
+    run_output_take(&output, &event);
+    put(&output, &text);
+    CHECK_OK(json_parse(buf_str(&text), &answer, &err));
+    const struct json_t *data = json_get(json_at(json_get(answer, "results"), 0), "data");
+    CHECK_INT(json_len(data), 3);
+    CHECK_STR(member(data, "image/png"), "iVBORw==");
+    CHECK_STR(member(answer, "text"), "\xef\xbf\xbd one");
+    CHECK_INT(json_kind(json_get(answer, "result")), JSON_KIND_NULL); /* it was no JSON */
+}
+
+TEST(an_end_that_the_code_did_not_mean_is_said)
+{
+    struct err err = {0};
+    AUTO_RUN_OUTPUT struct run_output output = {0};
+    AUTO_BUF struct buf text = {0};
+    AUTO_JSON struct json_t *answer = NULL;
+    struct kernel_event done = {.type = KERNEL_DONE, .count = 3};
+    run_output_take(&output, &done);
+    CHECK_INT(output.status, RUN_FAILED);
+    run_output_end(&output, RUN_OUT_OF_MEMORY, "OutOfMemory", "too much");
+    put(&output, &text);
+    CHECK_OK(json_parse(buf_str(&text), &answer, &err));
+    CHECK_STR(member(answer, "status"), "out_of_memory");
+    CHECK_STR(member(json_get(answer, "error"), "message"), "too much");
+    run_output_retry(&output);
+    CHECK_INT(output.status, RUN_OK);
+}
+
+TEST(the_short_form_takes_an_error_before_a_picture_before_text)
+{
+    AUTO_RUN_OUTPUT struct run_output output = {0};
+    AUTO_BUF struct buf text = {0};
+    say(&output, KERNEL_STDOUT, STR("said"));
+    show(&output, true, STR("text/plain"), STR("7"));
+    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    CHECK_CSTR(buf_cstr(&text), "{\"type\":\"text\",\"content\":\"said\\n7\"}");
+    show(&output, false, STR("image/png"), STR("abc"));
+    buf_clear(&text);
+    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    CHECK_CSTR(buf_cstr(&text), "{\"type\":\"image/png\",\"content\":\"YWJj\"}");
+    run_output_end(&output, RUN_FAILED, "Bad", "luck");
+    buf_clear(&text);
+    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    CHECK_CSTR(buf_cstr(&text), "{\"type\":\"error\",\"content\":\"Bad: luck\"}");
+}
+
+TEST(packages_are_names_that_no_installer_takes_for_options)
+{
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    const char *argv[PACKAGE_ARGS_MAX];
+    static const struct runtime python = {.name = "python3", .language = "python"};
+    static const struct runtime bash = {.name = "bash", .language = "bash"};
+    struct str package = {0};
+    CHECK(package_of_module(&python, STR("cv2.gapi"), &package));
+    CHECK_STR(package, "opencv-python-headless");
+    CHECK(package_of_module(&python, STR("flask"), &package));
+    CHECK_STR(package, "flask");
+    CHECK(!package_of_module(&python, STR("--index-url=x"), &package));
+    CHECK(!package_of_module(&python, STR(""), &package));
+    CHECK(!package_of_module(&bash, STR("flask"), &package));
+    CHECK_OK(package_check(STR("requests[socks]>=2,<3"), &err));
+    CHECK_ERR(package_check(STR("-r/etc/passwd"), &err), ERR_INVALID);
+    CHECK_ERR(package_check(STR("x @ http://host/x"), &err), ERR_INVALID);
+    CHECK_ERR(package_check(STR(""), &err), ERR_INVALID);
+    CHECK_OK(package_command(&python, &package, 1, &arena, argv, &err));
+    CHECK_CSTR(argv[0], "/usr/bin/python3");
+    CHECK_ERR(package_command(&bash, &package, 1, &arena, argv, &err), ERR_UNSUPPORTED);
+}
+
+TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
+{
+    struct err err = {0};
+    const struct runtime *runtime = NULL;
+    struct str none = {0};
+    CHECK_OK(runtime_choose(none, none, STR("bash"), &runtime, &err));
+    CHECK_CSTR(runtime->name, "bash");
+    CHECK_OK(runtime_choose(none, STR("shell"), STR("python3"), &runtime, &err));
+    CHECK_CSTR(runtime->name, "bash");
+    CHECK(runtime_speaks(runtime, none, STR("sh")) && !runtime_speaks(runtime, none, STR("py")));
+    CHECK_ERR(runtime_choose(STR("cobol"), none, STR("bash"), &runtime, &err), ERR_NOT_FOUND);
+    CHECK_ERR(runtime_choose(none, STR("cobol"), STR("bash"), &runtime, &err), ERR_NOT_FOUND);
+    CHECK(runtime_is_name(STR("python3")) && !runtime_is_name(STR("python")));
+}
