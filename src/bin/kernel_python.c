@@ -1,5 +1,6 @@
 /* The Python kernel as a program of a jail: kernel-python [MODULE,...] serves cells on its standard
- * input, which is a socket. */
+ * input, which is a socket. kernel-python --zygote MODULE,... is the warden's: kernels are forked
+ * from it. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "jail/zygote.h"
 #include "kernel/python.h"
 
 extern const struct embed_file kernel_cells[];
@@ -22,20 +24,43 @@ static int take_line(struct err *err)
     return line;
 }
 
-static int serve(const char *modules, struct err *err)
+static char missing[256];
+
+static int start(const char *modules, struct err *err)
 {
     char library[512];
+    if (python_find("", library, sizeof library, err) < 0 ||
+        python_start(library, "/usr/bin/python3", kernel_cells, err) < 0)
+        return -1;
+    return python_prepare(modules, missing, sizeof missing, err);
+}
+
+static int serve(const char *modules, struct err *err)
+{
     int line = take_line(err);
-    if (line < 0 || python_find("", library, sizeof library, err) < 0 ||
-        python_start(library, "/usr/bin/python3", kernel_cells, err) < 0 ||
-        python_prepare(modules, err) < 0)
+    if (line < 0 || start(modules, err) < 0)
         return -1;
     return python_serve(line, err);
+}
+
+static int serve_zygote(const char *modules)
+{
+    static const struct zygote_hooks hooks = {.before = python_before_fork,
+                                              .after = python_after_fork,
+                                              .awake = python_awake,
+                                              .serve = python_serve};
+    struct err err = {0};
+    if (start(modules, &err) == 0 && zygote_serve(missing, &hooks, &err) == 0)
+        return 0;
+    zygote_say_broken(&err);
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    if (argc == 3 && strcmp(argv[1], "--zygote") == 0)
+        return serve_zygote(argv[2]);
     if (argc <= 2 && serve(argc == 2 ? argv[1] : "", &err) == 0)
         return 0;
     (void)fprintf(stderr, "kernel-python: %s\n", argc > 2 ? "one argument at most" : err.msg);

@@ -35,6 +35,7 @@ struct asked {
     uint32_t id;
     enum asked_kind kind;
     bool tty, started;
+    bool is_fork;        /* of a kernel */
     char *program, *cwd; /* for the words of a refusal */
     enum jail_file_verb verb;
     uint64_t most, got; /* records or bytes that the answer may have, and has so far */
@@ -57,6 +58,14 @@ struct jail {
 };
 
 enum { JAIL_KEPT_MAX = 16 << 20 };
+
+/* Sends the request that was begun in warden->out; the descriptors stay the caller's. */
+int warden_send(struct warden_link *warden, const int *fds, size_t fd_count,
+                struct err *err) MUST_USE;
+uint32_t warden_begin(struct warden_link *warden, uint32_t type);
+/* Waits for the answer to one request; others are kept. FAILED becomes an error. */
+int warden_await(struct warden_link *warden, uint32_t request, struct warden_event *ret_event,
+                 struct err *err) MUST_USE;
 
 /* Takes the descriptors: pidfd, control socket, sockets of the gateway. */
 struct jail *jail_new(struct warden_link *warden, uint32_t number, const int fds[WIRE_FDS_MAX]);

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,9 @@
 
 struct running {
     uint32_t id;
-    pid_t pid;
+    pid_t pid; /* 0: not born yet */
     int64_t since_ns;
+    int birth_fd; /* of one that was forked in; -1: none */
 };
 
 struct init {
@@ -84,21 +86,42 @@ static void on_start(uint32_t id, struct wire_in *in)
         refuse(id, started.stage, started.code);
         return;
     }
-    *vec_push(&self.running) =
-        (struct running){.id = id, .pid = started.pid, .since_ns = started.since_ns};
+    *vec_push(&self.running) = (struct running){
+        .id = id, .pid = started.pid, .since_ns = started.since_ns, .birth_fd = -1};
     wire_begin(&self.out, INIT_STARTED, id);
     wire_put_u32(&self.out, (uint32_t)started.pid);
     say(&started.master_fd, started.master_fd >= 0 ? 1 : 0);
     fd_close(&started.master_fd);
 }
 
+/* One that was forked in lives in a Landlock domain of its own, out of which and into which no
+ * signal goes: it is asked to signal itself. */
+static int signal_one(const struct running *command, int sig)
+{
+    unsigned char number = (unsigned char)sig;
+    if (command->pid == 0)
+        return ESRCH;
+    if (command->birth_fd < 0)
+        return kill(-command->pid, sig) < 0 ? errno : 0;
+    return send(command->birth_fd, &number, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
+static int signal_all(int sig)
+{
+    int code = kill(-1, sig) < 0 ? errno : 0;
+    VEC_EACH (command, &self.running)
+        if (command->birth_fd >= 0 && signal_one(command, sig) == 0)
+            code = 0;
+    return code;
+}
+
 static int send_signal(uint32_t id, int sig)
 {
     if (id == 0)
-        return kill(-1, sig) < 0 ? errno : 0;
+        return signal_all(sig);
     VEC_EACH (command, &self.running)
         if (command->id == id)
-            return kill(-command->pid, sig) < 0 ? errno : 0;
+            return signal_one(command, sig);
     return ESRCH;
 }
 
@@ -106,6 +129,55 @@ static void on_signal(uint32_t id, struct wire_in *in)
 {
     uint32_t command = wire_get_u32(in), sig = wire_get_u32(in);
     say_done(id, !wire_ended(in) || sig > 64 ? EINVAL : send_signal(command, (int)sig));
+}
+
+static void on_adopt(uint32_t id, struct wire_in *in)
+{
+    struct err err;
+    if (!wire_ended(in) || self.fds[0] < 0) {
+        (void)err_set(&err, ERR_INVALID, "init did not understand the question");
+        return say_failed(id, &err);
+    }
+    *vec_push(&self.running) =
+        (struct running){.id = id, .since_ns = clock_now_ns(), .birth_fd = fd_take(&self.fds[0])};
+}
+
+/* What a kernel says before it runs anything of a tenant's; its maker, when there is none. Says
+ * whether the birth is over without one. */
+static bool hear_birth(struct running *command)
+{
+    struct err err = {0};
+    struct wire_head head = {0};
+    ssize_t len = wire_recv(command->birth_fd, self.in, self.fds, false, &err);
+    if (len < 0 && err.sys == EAGAIN)
+        return false;
+    struct wire_in in = wire_open(str_n(self.in, len > 0 ? (size_t)len : 0), &head);
+    uint32_t pid = head.type == INIT_STARTED ? wire_get_u32(&in) : 0;
+    wire_close_fds(self.fds);
+    if (pid > 1 && pid <= INT32_MAX && wire_ended(&in)) {
+        command->pid = (pid_t)pid;
+        wire_begin(&self.out, INIT_STARTED, command->id);
+        wire_put_u32(&self.out, pid);
+        say(NULL, 0);
+        return false;
+    }
+    if (head.type == INIT_FAILED)
+        wire_get_err(&in, &err);
+    else
+        (void)err_set(&err, ERR_UNAVAILABLE, "the kernel died while it was forked");
+    say_failed(command->id, &err);
+    return true;
+}
+
+static void hear_births(void)
+{
+    for (size_t i = self.running.len; i-- > 0;) {
+        struct running *command = &self.running.ptr[i];
+        if (command->pid != 0 || !hear_birth(command))
+            continue;
+        fd_close(&command->birth_fd);
+        vec_remove(&self.running, i);
+    }
 }
 
 static void on_ping(uint32_t id, struct wire_in *in)
@@ -193,7 +265,7 @@ static const struct {
     void (*handle)(uint32_t id, struct wire_in *in);
 } handlers[] = {
     {INIT_START, on_start},   {INIT_SIGNAL, on_signal},   {INIT_PING, on_ping},
-    {INIT_CANCEL, on_cancel}, {INIT_CONNECT, on_connect},
+    {INIT_CANCEL, on_cancel}, {INIT_CONNECT, on_connect}, {INIT_ADOPT, on_adopt},
 };
 
 static void dispatch(struct str packet)
@@ -277,10 +349,12 @@ static void reap(void)
         if (pid <= 0)
             return;
         ops_reaped(&self.ops, pid);
+        hear_births(); /* this may have been one whose first word is still unread */
         for (size_t i = 0; i < self.running.len; i++) {
             if (self.running.ptr[i].pid != pid)
                 continue;
             report_exit(&self.running.ptr[i], status, &usage);
+            fd_close(&self.running.ptr[i].birth_fd);
             vec_remove(&self.running, i);
             break;
         }
@@ -307,8 +381,13 @@ static void wait_once(void)
     *vec_push(&self.waits) = (struct pollfd){.fd = self.signal_fd, .events = POLLIN};
     for (size_t i = 0; i < ops; i++)
         *vec_push(&self.waits) = (struct pollfd){.fd = self.ops.items.ptr[i].fd, .events = POLLIN};
+    VEC_EACH (command, &self.running)
+        if (command->pid == 0)
+            *vec_push(&self.waits) = (struct pollfd){.fd = command->birth_fd, .events = POLLIN};
     if (poll(self.waits.ptr, self.waits.len, -1) < 0)
         return;
+    if (self.waits.len > ops + 2)
+        hear_births();
     if (self.waits.ptr[1].revents != 0)
         reap();
     for (size_t i = ops; i-- > 0;) /* from the end: one that is done leaves the list */

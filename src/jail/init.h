@@ -20,6 +20,7 @@ enum init_message {
     INIT_PING,
     INIT_CANCEL,     /* ends the operation whose id it carries; that one answers, this does not */
     INIT_CONNECT,    /* port: of a server on the loopback of the jail */
+    INIT_ADOPT,      /* a birth (zygote.h): what is born there is a command with this id */
     INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */
     INIT_READY = 128, /* the fence stands; first message of all */
@@ -31,7 +32,7 @@ enum init_message {
     INIT_CONNECTED,   /* with the socket */
     INIT_PART,        /* records; more follows */
     INIT_ANSWER,      /* to a file verb; last one */
-    INIT_FAILED,      /* err: to a file verb or a connect; last one */
+    INIT_FAILED,      /* err: to a file verb, a connect or an adopt; last one */
 };
 
 enum { INIT_FLAG_TTY = 1 };

@@ -304,7 +304,11 @@ static bool read_answer(struct jail *jail, struct asked *asked, uint32_t type, s
     case INIT_ANSWER:
         return is_file && jail_read_file(asked, in, &jail->warden->answer, event);
     case INIT_FAILED:
-        return (is_file || is_connect) && jail_read_failed(in, event);
+        if (is_command && (!asked->is_fork || asked->started || !jail_read_failed(in, event)))
+            return false;
+        if (is_command)
+            event->type = JAIL_EVENT_REFUSED;
+        return is_command || ((is_file || is_connect) && jail_read_failed(in, event));
     default:
         return false;
     }

@@ -13,7 +13,7 @@ enum { OUTBOX_BYTES_MAX = 4 << 20, OUTBOX_FDS_MAX = 256 };
 struct outbox_item {
     char *bytes;
     size_t len;
-    int fds[8];
+    int fds[12];
     size_t fd_count;
 };
 

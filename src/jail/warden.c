@@ -21,6 +21,8 @@ static void on_event(const struct epoll_event *event)
 {
     if (event->data.u64 == WORD_DAEMON)
         warden_on_daemon();
+    else if (event->data.u64 == WORD_ZYGOTE || event->data.u64 == WORD_ZYGOTE_NEXT)
+        warden_on_zygote(event->data.u64 == WORD_ZYGOTE_NEXT);
     else
         warden_on_jail(event->data.u64);
 }
@@ -30,9 +32,11 @@ static void run(void)
     bool more = false;
     while (!warden.leaving) {
         struct epoll_event events[16];
-        int count = epoll_wait(warden.epoll_fd, events, countof(events), warden_wait_ms(more));
+        int wait_ms = warden_zygote_wait_ms(warden_wait_ms(more));
+        int count = epoll_wait(warden.epoll_fd, events, countof(events), wait_ms);
         for (int i = 0; i < count; i++)
             on_event(&events[i]);
+        warden_tend_zygote();
         if (count > 0)
             warden.is_stocked = false; /* perhaps */
         else
@@ -44,6 +48,7 @@ static void run(void)
 /* Nothing of ours stays behind: no process, no group. */
 static void leave(void)
 {
+    warden_end_zygote();
     for (size_t i = 0; i < warden.slots.len; i++) {
         enum state state = warden.slots.ptr[i].state;
         if (state == BUILDING || state == POOLED || state == OWNED)

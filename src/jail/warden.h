@@ -19,12 +19,15 @@ enum warden_message {
     WARDEN_LISTEN,   /* jail, port: answered with a socket */
     WARDEN_RELAYER,  /* jail, plan: its root is exchanged for this plan's layers */
     WARDEN_KILL,     /* jail, command: ends it and all its descendants */
+    WARDEN_TEMPLATE, /* names to import; its program: kernels are forked from it */
+    WARDEN_FORK,     /* jail, command; birth, line, output, errors: never answered (zygote.h) */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
     WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER */
     WARDEN_FAILED,      /* err */
+    WARDEN_PREPARED,    /* answer to TEMPLATE: names that could not be imported */
 };
 
 enum { WARDEN_POOL_MAX = 512, WARDEN_IDLE_MAX_MS = 24 * 3600 * 1000 };

@@ -21,6 +21,9 @@ struct slot {
     bool is_dead;     /* while its owner does not know yet */
     uint32_t profile; /* of the pool, when it was made for it */
     uint32_t birth;   /* tells events of this jail from those of the slot's last */
+    uint32_t forking; /* kernels that the zygote is about to put into it */
+    char *fence;      /* what such a kernel needs to know; NULL: none can be */
+    size_t fence_len;
 };
 
 struct warden {
@@ -30,6 +33,7 @@ struct warden {
     VEC(struct slot) slots;
     struct buf out;
     char in[WIRE_MAX];
+    int fds[WIRE_FDS_MAX]; /* that came with the question under way; a handler may take them */
     /* The pool: plans like this one are served from it. */
     struct buf profile; /* the plan as a message, without what can be set on a finished jail */
     char profile_packet[WIRE_MAX];
@@ -48,8 +52,12 @@ struct warden {
 
 extern struct warden warden;
 
-/* epoll words: of the daemon's socket; those of jails are warden_on_jail's own. */
-enum { WORD_DAEMON = UINT32_MAX };
+/* epoll words: of the daemon's socket and of zygotes; those of jails are warden_on_jail's own. */
+enum {
+    WORD_DAEMON = UINT32_MAX,
+    WORD_ZYGOTE = UINT32_MAX - 1,
+    WORD_ZYGOTE_NEXT = UINT32_MAX - 2,
+};
 
 /* warden_verbs.c: what the daemon asks, and what it is told. */
 void warden_on_daemon(void);
@@ -75,3 +83,13 @@ void warden_pause_refill(void);
 /* One piece of it, so that a question waits for no more than that. Says whether there is more. */
 bool warden_idle_work(void);
 int warden_wait_ms(bool more);
+
+/* warden_zygote.c: the process that kernels are forked from. */
+void warden_on_template(uint32_t request, struct wire_in *in);
+void warden_on_fork(struct slot *slot, struct wire_in *in);
+void warden_on_zygote(bool is_next);
+/* What a kernel that is forked into a jail of this plan needs to know; NULL when none can be. */
+char *warden_fence_of(const struct jail_plan *plan, size_t *ret_len);
+void warden_tend_zygote(void);
+int warden_zygote_wait_ms(int wait_ms);
+void warden_end_zygote(void);

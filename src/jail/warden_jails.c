@@ -1,6 +1,7 @@
 /* A jail's way through the warden: built, handed over or pooled, ended, put away. */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "base/err.h"
@@ -50,6 +51,8 @@ int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err
                                             .request = request,
                                             .profile = request == 0 ? warden.profile_number : 0,
                                             .birth = ++warden.births & (UINT32_MAX >> 1)};
+    struct slot *slot = &warden.slots.ptr[index];
+    slot->fence = warden_fence_of(plan, &slot->fence_len);
     watch(made.control_fd, index, false);
     watch(made.pidfd, index, true);
     warden.pool_building += request == 0;
@@ -106,6 +109,8 @@ void warden_clear_jail(struct slot *slot)
     if (!maker_clear(&warden.maker, &slot->made))
         return;
     slot->state = FREE;
+    free(slot->fence);
+    slot->fence = NULL;
     warden.buried--;
 }
 

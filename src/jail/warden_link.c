@@ -190,6 +190,10 @@ static bool read_answer(struct warden_link *warden, struct wire_head head, struc
         event->type = WARDEN_EVENT_DONE;
         event->fd = fd_take(&fds[0]);
         return true;
+    case WARDEN_PREPARED:
+        event->type = WARDEN_EVENT_PREPARED;
+        copy_reason(event->missing, wire_get_cstr(in));
+        return wire_ended(in);
     case WARDEN_FAILED:
         event->type = WARDEN_EVENT_FAILED;
         wire_get_err(in, &event->err);
@@ -246,7 +250,7 @@ bool warden_next(struct warden_link *warden, struct warden_event *ret_event)
 }
 
 /* Numbers count from 1; 0 is for what nobody asked. */
-static uint32_t begin(struct warden_link *warden, uint32_t type)
+uint32_t warden_begin(struct warden_link *warden, uint32_t type)
 {
     if (++warden->last_request == 0)
         warden->last_request = 1;
@@ -254,15 +258,22 @@ static uint32_t begin(struct warden_link *warden, uint32_t type)
     return warden->last_request;
 }
 
-static int send_request(struct warden_link *warden, uint32_t request, uint32_t *ret_request,
-                        struct err *err)
+int warden_send(struct warden_link *warden, const int *fds, size_t fd_count, struct err *err)
 {
     if (warden->is_gone) {
         *err = warden->why_gone;
         return -1;
     }
-    if (outbox_send(&warden->outbox, warden->fd, buf_str(&warden->out), NULL, 0, err) < 0)
+    if (outbox_send(&warden->outbox, warden->fd, buf_str(&warden->out), fds, fd_count, err) < 0)
         return err_wrap(err, "ask the warden");
+    return 0;
+}
+
+static int send_request(struct warden_link *warden, uint32_t request, uint32_t *ret_request,
+                        struct err *err)
+{
+    if (warden_send(warden, NULL, 0, err) < 0)
+        return -1;
     *ret_request = request;
     return 0;
 }
@@ -280,7 +291,7 @@ int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, ui
     struct jail_plan filled;
     if (check_plan(plan, &filled, err) < 0)
         return -1;
-    uint32_t request = begin(warden, WARDEN_MAKE);
+    uint32_t request = warden_begin(warden, WARDEN_MAKE);
     plan_put(&warden->out, &filled);
     return send_request(warden, request, ret_request, err);
 }
@@ -291,7 +302,7 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
     struct jail_plan filled;
     if (check_plan(plan, &filled, err) < 0)
         return -1;
-    uint32_t request = begin(warden, WARDEN_POOL);
+    uint32_t request = warden_begin(warden, WARDEN_POOL);
     wire_put_u32(&warden->out, (uint32_t)MIN(count, (size_t)UINT32_MAX));
     wire_put_i64(&warden->out, idle_ms);
     plan_put(&warden->out, &filled);
@@ -300,14 +311,14 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
 
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err)
 {
-    uint32_t request = begin(jail->warden, WARDEN_STAT);
+    uint32_t request = warden_begin(jail->warden, WARDEN_STAT);
     wire_put_u32(&jail->warden->out, jail->number);
     return send_request(jail->warden, request, ret_request, err);
 }
 
 int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request, struct err *err)
 {
-    uint32_t request = begin(jail->warden, WARDEN_KILL);
+    uint32_t request = warden_begin(jail->warden, WARDEN_KILL);
     wire_put_u32(&jail->warden->out, jail->number);
     wire_put_u32(&jail->warden->out, command);
     return send_request(jail->warden, request, ret_request, err);
@@ -315,7 +326,7 @@ int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request, st
 
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request, struct err *err)
 {
-    uint32_t request = begin(jail->warden, WARDEN_FREEZE);
+    uint32_t request = warden_begin(jail->warden, WARDEN_FREEZE);
     wire_put_u32(&jail->warden->out, jail->number);
     wire_put_u32(&jail->warden->out, frozen);
     return send_request(jail->warden, request, ret_request, err);
@@ -323,7 +334,7 @@ int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request, struc
 
 int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request, struct err *err)
 {
-    uint32_t request = begin(jail->warden, WARDEN_LISTEN);
+    uint32_t request = warden_begin(jail->warden, WARDEN_LISTEN);
     wire_put_u32(&jail->warden->out, jail->number);
     wire_put_u32(&jail->warden->out, port);
     return send_request(jail->warden, request, ret_request, err);
@@ -335,7 +346,7 @@ int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *
     struct jail_plan filled;
     if (check_plan(plan, &filled, err) < 0)
         return -1;
-    uint32_t request = begin(jail->warden, WARDEN_RELAYER);
+    uint32_t request = warden_begin(jail->warden, WARDEN_RELAYER);
     wire_put_u32(&jail->warden->out, jail->number);
     plan_put(&jail->warden->out, &filled);
     return send_request(jail->warden, request, ret_request, err);
@@ -345,7 +356,7 @@ int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err)
 {
     if (jail->ended)
         return err_set(err, ERR_GONE, "the jail has ended");
-    uint32_t request = begin(jail->warden, WARDEN_END);
+    uint32_t request = warden_begin(jail->warden, WARDEN_END);
     wire_put_u32(&jail->warden->out, jail->number);
     int done = send_request(jail->warden, request, ret_request, err);
     jail->ended = done == 0;
@@ -366,7 +377,7 @@ static bool find_kept(struct warden_link *warden, uint32_t request, struct warde
     return false;
 }
 
-static int await(struct warden_link *warden, uint32_t request, struct warden_event *ret_event,
+int warden_await(struct warden_link *warden, uint32_t request, struct warden_event *ret_event,
                  struct err *err)
 {
     bool found = find_kept(warden, request, ret_event);
@@ -396,7 +407,8 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
 {
     uint32_t request;
     struct warden_event event;
-    if (warden_ask_make(warden, plan, &request, err) < 0 || await(warden, request, &event, err) < 0)
+    if (warden_ask_make(warden, plan, &request, err) < 0 ||
+        warden_await(warden, request, &event, err) < 0)
         return -1;
     *ret_jail = event.jail;
     return 0;
@@ -409,14 +421,15 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
     struct warden_event event;
     if (warden_ask_pool(warden, plan, count, idle_ms, &request, err) < 0)
         return -1;
-    return await(warden, request, &event, err);
+    return warden_await(warden, request, &event, err);
 }
 
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (jail_ask_stat(jail, &request, err) < 0 || await(jail->warden, request, &event, err) < 0)
+    if (jail_ask_stat(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     *ret_stats = event.stats;
     return 0;
@@ -428,7 +441,7 @@ int jail_kill(struct jail *jail, uint32_t command, struct err *err)
     struct warden_event event;
     if (jail_ask_kill(jail, command, &request, err) < 0)
         return -1;
-    return await(jail->warden, request, &event, err);
+    return warden_await(jail->warden, request, &event, err);
 }
 
 int jail_freeze(struct jail *jail, bool frozen, struct err *err)
@@ -437,7 +450,7 @@ int jail_freeze(struct jail *jail, bool frozen, struct err *err)
     struct warden_event event;
     if (jail_ask_freeze(jail, frozen, &request, err) < 0)
         return -1;
-    return await(jail->warden, request, &event, err);
+    return warden_await(jail->warden, request, &event, err);
 }
 
 int jail_listen(struct jail *jail, uint16_t port, struct err *err)
@@ -445,7 +458,7 @@ int jail_listen(struct jail *jail, uint16_t port, struct err *err)
     uint32_t request;
     struct warden_event event;
     if (jail_ask_listen(jail, port, &request, err) < 0 ||
-        await(jail->warden, request, &event, err) < 0)
+        warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : event.fd;
 }
@@ -456,14 +469,15 @@ int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *er
     struct warden_event event;
     if (jail_ask_relayer(jail, plan, &request, err) < 0)
         return -1;
-    return await(jail->warden, request, &event, err);
+    return warden_await(jail->warden, request, &event, err);
 }
 
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
 {
     uint32_t request;
     struct warden_event event;
-    if (jail_ask_end(jail, &request, err) < 0 || await(jail->warden, request, &event, err) < 0)
+    if (jail_ask_end(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     if (ret_stats != NULL)
         *ret_stats = event.stats;

@@ -43,11 +43,12 @@ const struct jail_host *warden_host(const struct warden_link *warden);
 pid_t warden_pid(const struct warden_link *warden);
 
 enum warden_event_type {
-    WARDEN_EVENT_MADE,   /* `jail`: the caller's from here on */
-    WARDEN_EVENT_STATS,  /* `stats`: answer to jail_ask_stat and jail_ask_end */
-    WARDEN_EVENT_DONE,   /* to all others; to jail_ask_listen with `fd`, the caller's */
-    WARDEN_EVENT_FAILED, /* `err`: the request came to nothing */
-    WARDEN_EVENT_GONE,   /* `err`: the warden is no more; told once. No request is answered now */
+    WARDEN_EVENT_MADE,     /* `jail`: the caller's from here on */
+    WARDEN_EVENT_STATS,    /* `stats`: answer to jail_ask_stat and jail_ask_end */
+    WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen with `fd`, the caller's */
+    WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
+    WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
+    WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
 };
 
 struct warden_event {
@@ -56,6 +57,7 @@ struct warden_event {
     struct jail *jail;
     int fd; /* -1: none */
     struct jail_stats stats;
+    char missing[96]; /* names that could not be imported, by commas; "": none */
     struct err err;
 };
 

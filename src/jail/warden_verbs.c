@@ -95,6 +95,11 @@ static void on_freeze(uint32_t request, struct wire_in *in)
     bool frozen = wire_get_u32(in) != 0;
     if (slot == NULL)
         return;
+    if (frozen && slot->forking > 0) {
+        /* The zygote would wait in there for as long as the jail is frozen. */
+        (void)err_set(&err, ERR_BUSY, "a kernel is being started in it");
+        return warden_say_failed(request, &err);
+    }
     if (cgroup_freeze(&warden.maker.cgroups, &slot->made.cgroup, frozen, &err) < 0)
         return warden_say_failed(request, &err);
     slot->frozen = frozen;
@@ -145,23 +150,43 @@ static void on_kill(uint32_t request, struct wire_in *in)
         warden_say_done(request);
 }
 
+static void on_fork(UNUSED uint32_t request, struct wire_in *in)
+{
+    warden_on_fork(owned(wire_get_u32(in)), in);
+}
+
 static const struct {
     uint32_t type;
     void (*handle)(uint32_t request, struct wire_in *in);
 } handlers[] = {
-    {WARDEN_MAKE, on_make},       {WARDEN_END, on_end},          {WARDEN_STAT, on_stat},
-    {WARDEN_FREEZE, on_freeze},   {WARDEN_POOL, warden_on_pool}, {WARDEN_LISTEN, on_listen},
-    {WARDEN_RELAYER, on_relayer}, {WARDEN_KILL, on_kill},
+    {WARDEN_MAKE, on_make},
+    {WARDEN_END, on_end},
+    {WARDEN_STAT, on_stat},
+    {WARDEN_FREEZE, on_freeze},
+    {WARDEN_POOL, warden_on_pool},
+    {WARDEN_LISTEN, on_listen},
+    {WARDEN_RELAYER, on_relayer},
+    {WARDEN_KILL, on_kill},
+    {WARDEN_TEMPLATE, warden_on_template},
+    {WARDEN_FORK, on_fork},
 };
+
+static void dispatch(struct wire_head head, struct wire_in *in)
+{
+    struct err err = {0};
+    for (size_t i = 0; i < countof(handlers); i++)
+        if (handlers[i].type == head.type)
+            return handlers[i].handle(head.id, in);
+    (void)err_set(&err, ERR_INVALID, "no message %u", head.type);
+    warden_say_failed(head.id, &err);
+}
 
 void warden_on_daemon(void)
 {
-    int fds[WIRE_FDS_MAX];
     struct err err = {0};
-    ssize_t len = wire_recv(warden.daemon_fd, warden.in, fds, false, &err);
+    ssize_t len = wire_recv(warden.daemon_fd, warden.in, warden.fds, false, &err);
     if (len < 0 && err.sys == EAGAIN)
         return;
-    wire_close_fds(fds);
     if (len <= 0) {
         warden.leaving = true;
         return;
@@ -169,9 +194,6 @@ void warden_on_daemon(void)
     struct wire_head head;
     warden.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(warden.in, (size_t)len), &head);
-    for (size_t i = 0; i < countof(handlers); i++)
-        if (handlers[i].type == head.type)
-            return handlers[i].handle(head.id, &in);
-    (void)err_set(&err, ERR_INVALID, "no message %u", head.type);
-    warden_say_failed(head.id, &err);
+    dispatch(head, &in);
+    wire_close_fds(warden.fds);
 }

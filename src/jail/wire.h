@@ -10,7 +10,7 @@
 
 struct err;
 
-enum { WIRE_MAX = 128 << 10, WIRE_FDS_MAX = 8 };
+enum { WIRE_MAX = 128 << 10, WIRE_FDS_MAX = 12 };
 
 struct wire_head {
     uint32_t type;

@@ -18,6 +18,8 @@ struct object;
     X(struct object *, PyImport_ExecCodeModule, (const char *, struct object *))                   \
     X(struct object *, PyImport_ImportModule, (const char *))                                      \
     X(struct object *, PyObject_CallMethod, (struct object *, const char *, const char *, ...))    \
+    X(struct object *, PyBytes_FromStringAndSize, (const char *, ssize_t))                         \
+    X(char *, PyBytes_AsString, (struct object *))                                                 \
     X(void, PyErr_Print, (void))                                                                   \
     X(void, Py_DecRef, (struct object *))                                                          \
     X(void, PyOS_BeforeFork, (void))                                                               \
@@ -123,39 +125,59 @@ int python_start(const char *library, const char *program, const struct embed_fi
     return 0;
 }
 
-static int call_main(const char *method, const char *format, const char *text, int number,
-                     struct err *err)
+static struct object *kernel_module; /* held for good: a fork has no time to look it up */
+
+static int find_kernel(struct err *err)
 {
-    struct object *main_module = py.PyImport_ImportModule("sandglass.main");
-    if (main_module == NULL)
-        return python_failed(err, "import the kernel");
-    struct object *done = text != NULL
-                              ? py.PyObject_CallMethod(main_module, method, format, text)
-                              : py.PyObject_CallMethod(main_module, method, format, number);
-    py.Py_DecRef(main_module);
-    if (done == NULL)
-        return python_failed(err, method);
-    py.Py_DecRef(done);
-    return 0;
+    if (kernel_module == NULL)
+        kernel_module = py.PyImport_ImportModule("sandglass.main");
+    return kernel_module == NULL ? python_failed(err, "import the kernel") : 0;
 }
 
-int python_prepare(const char *names, struct err *err)
+int python_prepare(const char *names, char *ret_missing, size_t size, struct err *err)
 {
-    return call_main("prepare", "(s)", names, 0, err);
+    if (find_kernel(err) < 0)
+        return -1;
+    struct object *missing = py.PyObject_CallMethod(kernel_module, "prepare", "(s)", names);
+    const char *text = missing == NULL ? NULL : py.PyBytes_AsString(missing);
+    if (text == NULL)
+        return python_failed(err, "prepare");
+    (void)snprintf(ret_missing, size, "%s", text);
+    py.Py_DecRef(missing);
+    return 0;
 }
 
 int python_serve(int fd, struct err *err)
 {
-    return call_main("serve", "(i)", NULL, fd, err);
+    if (find_kernel(err) < 0)
+        return -1;
+    struct object *done = py.PyObject_CallMethod(kernel_module, "serve", "(i)", fd);
+    if (done == NULL)
+        return python_failed(err, "serve");
+    py.Py_DecRef(done);
+    return 0;
 }
 
-int python_fork(void)
+void python_before_fork(void)
 {
     py.PyOS_BeforeFork();
-    int pid = fork();
-    if (pid == 0)
-        py.PyOS_AfterFork_Child();
-    else
-        py.PyOS_AfterFork_Parent();
-    return pid;
+}
+
+void python_after_fork(void)
+{
+    py.PyOS_AfterFork_Parent();
+}
+
+int python_awake(struct str env, struct err *err)
+{
+    py.PyOS_AfterFork_Child();
+    struct object *bytes = py.PyBytes_FromStringAndSize(env.ptr, (ssize_t)env.len);
+    struct object *other =
+        bytes == NULL ? NULL : py.PyObject_CallMethod(kernel_module, "awake", "(O)", bytes);
+    const char *name = other == NULL ? NULL : py.PyBytes_AsString(other);
+    if (name == NULL)
+        return python_failed(err, "awake");
+    if (name[0] != '\0')
+        return err_set(err, ERR_UNSUPPORTED, "the sandbox has a '%s' of its own", name);
+    return 0;
 }

@@ -16,10 +16,15 @@ int python_find(const char *root, char *out, size_t size, struct err *err) MUST_
 int python_start(const char *library, const char *program, const struct embed_file *modules,
                  struct err *err) MUST_USE;
 
-/* sandglass.main.prepare(names): imports what the comma-separated list names. */
-int python_prepare(const char *names, struct err *err) MUST_USE;
+/* sandglass.main.prepare(names): imports what the comma-separated list names; those that it could
+ * not import come back. */
+int python_prepare(const char *names, char *ret_missing, size_t size, struct err *err) MUST_USE;
 /* sandglass.main.serve(fd): cells until the other side closes. */
 int python_serve(int fd, struct err *err) MUST_USE;
 
-/* Around fork: the interpreter's own hooks. python_fork is fork with them. */
-int python_fork(void);
+/* Around a fork: the interpreter's own hooks. In the child python_awake stands for the second, with
+ * the environment `env` ("K=V", a NUL behind each) in place of the one it was started with.
+ * UNSUPPORTED when the sandbox has packages of its own by names that are imported already. */
+void python_before_fork(void);
+void python_after_fork(void);
+int python_awake(struct str env, struct err *err) MUST_USE;

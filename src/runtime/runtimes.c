@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,4 +94,22 @@ int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *er
     if (rename(part, out) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_sys(err, errno, "unpack the kernels to '%s'", out);
     return 0;
+}
+
+int runtime_program(const char *name, struct err *err)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
+    const struct embed_file *file = kernel_programs;
+    while (file->name != NULL && strcmp(file->name, name) != 0)
+        file++;
+    if (file->name == NULL)
+        return err_set(err, ERR_NOT_FOUND, "no kernel '%s'", name);
+    AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return err_sys(err, errno, "memfd_create");
+    if (fd_write_all(fd, file->bytes, err) < 0)
+        return -1;
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return err_sys(err, errno, "seal '%s'", name);
+    return fd_take(&fd);
 }

@@ -23,6 +23,9 @@ extern const struct runtime runtimes[]; /* the last has no name */
  * for one whose program the host lacks. */
 int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 
+/* A kernel's program as a sealed file in memory, for warden_ask_template; a descriptor. */
+int runtime_program(const char *name, struct err *err) MUST_USE;
+
 bool runtime_is_name(struct str name);
 /* The runtime that is named, else one of the language ("python", "bash", "javascript", ...; a
  * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself. */

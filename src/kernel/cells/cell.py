@@ -19,6 +19,11 @@ def remember(name, code):
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
 
 
+def forget():
+    for name in [name for name in linecache.cache if name.startswith("<cell ")]:
+        del linecache.cache[name]
+
+
 def is_silenced(code):
     """A semicolon behind the last expression hides its value, as people know it."""
     last = ""

@@ -1,0 +1,99 @@
+#include "jail/jail_fork.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "jail/client.h"
+#include "jail/init.h"
+#include "jail/warden.h"
+
+int warden_ask_template(struct warden_link *warden, int program_fd, const char *names,
+                        uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(warden, WARDEN_TEMPLATE);
+    wire_put_cstr(&warden->out, names);
+    if (warden_send(warden, &program_fd, 1, err) < 0)
+        return -1;
+    *ret_request = request;
+    return 0;
+}
+
+int warden_template(struct warden_link *warden, int program_fd, const char *names,
+                    char ret_missing[96], struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (warden_ask_template(warden, program_fd, names, &request, err) < 0 ||
+        warden_await(warden, request, &event, err) < 0)
+        return -1;
+    memcpy(ret_missing, event.missing, sizeof event.missing);
+    return 0;
+}
+
+/* What concerns the tenant waits in the socket until the kernel reads it. */
+static int fill_birth(struct warden_link *warden, int fd, const struct jail_command *command,
+                      struct err *err)
+{
+    AUTO_BUF struct buf env = buf_with_limit(JAIL_ARGS_BYTES);
+    for (size_t i = 0; command->env != NULL && command->env[i] != NULL; i++)
+        buf_put(&env, str_n(command->env[i], strlen(command->env[i]) + 1));
+    wire_begin(&warden->out, INIT_START, 0);
+    wire_put_cstr(&warden->out, command->cwd == NULL ? "/workspace" : command->cwd);
+    wire_put_bytes(&warden->out, buf_str(&env));
+    return wire_send(fd, buf_str(&warden->out), NULL, 0, err);
+}
+
+static int ask_warden(struct jail *jail, uint32_t command, const int fds[4], struct err *err)
+{
+    wire_begin(&jail->warden->out, WARDEN_FORK, 0);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, command);
+    return warden_send(jail->warden, fds, 4, err);
+}
+
+int jail_ask_fork(struct jail *jail, const struct jail_command *command, const int fds[3],
+                  uint32_t *ret_id, struct err *err)
+{
+    static const char *const argv[] = {"kernel", NULL};
+    struct jail_command checked = *command;
+    uint32_t id;
+    int pair[2];
+    checked.argv = argv;
+    if (jail_command_check(&checked, err) < 0)
+        return -1;
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
+        return err_sys(err, errno, "socketpair");
+    AUTO_CLOSE int inits = pair[0], kernels = pair[1];
+    if (fill_birth(jail->warden, inits, command, err) < 0)
+        return -1;
+    struct asked *asked = jail_begin(jail, ASKED_COMMAND, INIT_ADOPT, err);
+    if (asked == NULL)
+        return -1;
+    asked->is_fork = true;
+    if (jail_send(jail, &inits, 1, &id, err) < 0)
+        return -1;
+    *ret_id = id;
+    /* When this fails, init sees the end of the birth and the command is refused. */
+    struct err ignored;
+    (void)!ask_warden(jail, id, (int[]){kernels, fds[0], fds[1], fds[2]}, &ignored);
+    return 0;
+}
+
+int jail_fork(struct jail *jail, const struct jail_command *command, const int fds[3],
+              uint32_t *ret_id, struct err *err)
+{
+    uint32_t id;
+    struct jail_event event;
+    if (jail_ask_fork(jail, command, fds, &id, err) < 0 ||
+        jail_await_answer(jail, id, &event, err) < 0)
+        return -1;
+    if (event.type == JAIL_EVENT_REFUSED) {
+        *err = event.err;
+        return -1;
+    }
+    *ret_id = id;
+    return 0;
+}

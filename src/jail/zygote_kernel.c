@@ -1,0 +1,186 @@
+/* What a forked kernel does before it is one, in a fixed order; compare setup.c. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/filter.h"
+#include "jail/init.h"
+#include "jail/kernel.h"
+#include "jail/lockdown.h"
+#include "jail/mounts.h"
+#include "jail/zygote_internal.h"
+
+/* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
+enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11 };
+
+/* The namespace's root is what an overlay stands in; init lives in that. */
+static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
+{
+    if (!is_anchored)
+        return 0;
+    AUTO_CLOSE int anchor = SYS(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (anchor < 0 || SYS(chroot(JAIL_ANCHOR_ROOT)) < 0 || SYS(chdir("/")) < 0)
+        return err_sys(err, errno, "enter the root");
+    *ret_anchor = fd_take(&anchor);
+    return 0;
+}
+
+static int become_tenant(struct err *err)
+{
+    if (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
+        SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
+        return err_sys(err, errno, "become the sandbox user");
+    if (SYS(setsid()) < 0)
+        return err_sys(err, errno, "setsid");
+    return 0;
+}
+
+/* Everything else of the zygote's is closed. The first four are all above where they go. */
+static int arrange_descriptors(const int fds[WIRE_FDS_MAX], int *anchor, struct err *err)
+{
+    static const int places[][2] = {{ZYGOTE_LINE, LINE_FD},
+                                    {ZYGOTE_BIRTH, BIRTH_FD},
+                                    {ZYGOTE_OUT, STDOUT_FILENO},
+                                    {ZYGOTE_ERR, STDERR_FILENO}};
+    int high[countof(places)];
+    for (size_t i = 0; i < countof(places); i++)
+        high[i] = fcntl(fds[places[i][0]], F_DUPFD_CLOEXEC, BIRTH_FD + 1);
+    int high_anchor = *anchor < 0 ? -1 : fcntl(*anchor, F_DUPFD_CLOEXEC, BIRTH_FD + 1);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+        return err_sys(err, errno, "arrange descriptors");
+    for (size_t i = 0; i < countof(places); i++) {
+        int to = places[i][1];
+        if (high[i] < 0 || (to <= 2 ? dup2(high[i], to) : dup3(high[i], to, O_CLOEXEC)) < 0)
+            return err_sys(err, errno, "arrange descriptors");
+    }
+    if (*anchor >= 0 && (high_anchor < 0 || dup3(high_anchor, ANCHOR_FD, O_CLOEXEC) < 0))
+        return err_sys(err, errno, "arrange descriptors");
+    if (*anchor >= 0)
+        *anchor = ANCHOR_FD;
+    if (k_close_range(ANCHOR_FD + 1, LINE_FD - 1, 0) < 0 ||
+        (*anchor < 0 && close(ANCHOR_FD) < 0 && errno != EBADF))
+        return err_sys(err, errno, "close the zygote's descriptors");
+    return lockdown_descriptors(BIRTH_FD, err);
+}
+
+static int reset_signals(struct err *err)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int sig = 1; sig < 32; sig++)
+        (void)signal(sig, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_IGN); /* as Python has it */
+    if (SYS(sigprocmask(SIG_SETMASK, &none, NULL)) < 0)
+        return err_sys(err, errno, "reset signals");
+    return 0;
+}
+
+/* Init asks for a signal by one byte, and the kernel of the machine tells us with SIGURG, which
+ * is ignored by whoever has no handler for it. To all of our process group, as with any command. */
+static void on_birth(int sig)
+{
+    unsigned char number;
+    int code = errno;
+    (void)sig;
+    while (recv(BIRTH_FD, &number, 1, MSG_DONTWAIT) == 1)
+        (void)kill(0, number);
+    errno = code;
+}
+
+static int heed_init(struct err *err)
+{
+    struct sigaction action = {.sa_handler = on_birth, .sa_flags = SA_RESTART};
+    if (sigaction(SIGURG, &action, NULL) < 0 || fcntl(BIRTH_FD, F_SETOWN, getpid()) < 0 ||
+        fcntl(BIRTH_FD, F_SETSIG, SIGURG) < 0 || fcntl(BIRTH_FD, F_SETFL, O_ASYNC) < 0)
+        return err_sys(err, errno, "listen to init");
+    return 0;
+}
+
+static int enter_cwd(const char *path, struct err *err)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    AUTO_CLOSE int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (fd < 0 || fchdir(fd) < 0)
+        return err_set(err, ERR_INVALID, "bad_cwd: '%s': %s", path, strerror(errno));
+    return 0;
+}
+
+/* The first bytes that are a tenant's: all fences stand. */
+static int read_birth(char *space, struct str *ret_env, struct err *err)
+{
+    int fds[WIRE_FDS_MAX];
+    struct wire_head head;
+    ssize_t len = wire_recv(BIRTH_FD, space, fds, true, err);
+    if (len < 0)
+        return -1;
+    wire_close_fds(fds);
+    struct wire_in in = wire_open(str_n(space, (size_t)len), &head);
+    const char *cwd = wire_get_cstr(&in);
+    *ret_env = wire_get_bytes(&in);
+    if (cwd == NULL || !wire_ended(&in))
+        return err_set(err, ERR_INVALID, "the kernel did not understand its birth");
+    return enter_cwd(cwd, err);
+}
+
+static int fence_in(const struct zygote_work *work, struct err *err)
+{
+    int anchor = -1;
+    if (enter_root(work->is_anchored, &anchor, err) < 0 || become_tenant(err) < 0 ||
+        arrange_descriptors(work->fds, &anchor, err) < 0 || reset_signals(err) < 0)
+        return -1;
+    if (lockdown_rlimits(&work->limits, err) < 0 || lockdown_privileges(err) < 0)
+        return -1;
+    if (landlock_restrict(work->writable, NULL, anchor, err) < 0 || filter_install(err) < 0)
+        return -1;
+    fd_close(&anchor);
+    (void)prctl(PR_SET_NAME, "kernel-python", 0, 0, 0);
+    /* This memory is the tenant's own from here on, to be looked into by its own debugger. */
+    if (SYS(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
+        return err_sys(err, errno, "become readable");
+    return 0;
+}
+
+static int tell_init(uint32_t type, const struct err *why, struct err *err)
+{
+    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    wire_begin(&out, type, 0);
+    if (why != NULL)
+        wire_put_err(&out, why);
+    else
+        wire_put_u32(&out, (uint32_t)getpid());
+    return wire_send(BIRTH_FD, buf_str(&out), NULL, 0, err);
+}
+
+void zygote_become_kernel(const struct zygote_work *work, const struct zygote_hooks *hooks)
+{
+    static char space[WIRE_MAX];
+    struct err err = {0}, ignored;
+    struct str env;
+    int birth = work->fds[ZYGOTE_BIRTH];
+    if (fence_in(work, &err) < 0) {
+        /* Wherever the socket is by now. */
+        if (fcntl(BIRTH_FD, F_GETFD) >= 0 || dup2(birth, BIRTH_FD) >= 0)
+            (void)tell_init(INIT_FAILED, &err, &ignored);
+        _exit(1);
+    }
+    if (read_birth(space, &env, &err) < 0 || heed_init(&err) < 0 || hooks->awake(env, &err) < 0) {
+        (void)tell_init(INIT_FAILED, &err, &ignored);
+        _exit(1);
+    }
+    if (tell_init(INIT_STARTED, NULL, &err) < 0)
+        _exit(1);
+    int done = hooks->serve(LINE_FD, &err);
+    if (done < 0)
+        (void)dprintf(STDERR_FILENO, "kernel: %s\n", err.msg);
+    _exit(done < 0);
+}

@@ -1,0 +1,125 @@
+#include "jail/zygote_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/kernel.h"
+#include "jail/lockdown.h"
+#include "jail/mounts_internal.h"
+#include "jail/wire.h"
+#include "jail/zygote.h"
+
+/* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
+extern int umount2(const char *target, int flags);
+
+enum { DETACH = 2, PROGRAM_FD = ZYGOTE_OOM_FD + 1, CAPS_MAX = 64, TMP_BYTES = 64 << 20 };
+
+static int arrange_descriptors(const struct zygote_start *start, int line, struct err *err)
+{
+    int high = fcntl(line, F_DUPFD, 10), program = fcntl(start->program_fd, F_DUPFD, 10);
+    int oom = openat(start->proc_fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    int null = open(TREE "/dev/null", O_RDWR | O_CLOEXEC);
+    int high_oom = oom < 0 ? -1 : fcntl(oom, F_DUPFD, 10);
+    int high_null = null < 0 ? -1 : fcntl(null, F_DUPFD, 10);
+    if (high < 0 || program < 0 || high_oom < 0 || high_null < 0)
+        return err_sys(err, errno, "arrange descriptors");
+    for (int fd = 0; fd <= 2; fd++)
+        if (dup2(high_null, fd) < 0)
+            return err_sys(err, errno, "arrange descriptors");
+    if (dup2(high, ZYGOTE_CONTROL_FD) < 0 || dup2(high_oom, ZYGOTE_OOM_FD) < 0 ||
+        dup3(program, PROGRAM_FD, O_CLOEXEC) < 0)
+        return err_sys(err, errno, "arrange descriptors");
+    return lockdown_descriptors(PROGRAM_FD, err);
+}
+
+/* The tree that jails show, alone, with a /tmp to write to. */
+static int enter_tree(struct err *err)
+{
+    if (SYS(unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)) < 0)
+        return err_sys(err, errno, "make the zygote's namespaces");
+    AUTO_CLOSE int tmp = mounts_new_tmpfs(TMP_BYTES, 0, "1777", MOUNT_ATTR_NOSUID, err);
+    AUTO_CLOSE int at = SYS(open(TREE "/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (tmp < 0)
+        return -1;
+    if (at < 0 || k_move_mount(tmp, at) < 0)
+        return err_sys(err, errno, "mount the zygote's /tmp");
+    if (SYS(chdir(TREE)) < 0 || SYS(syscall(SYS_pivot_root, ".", ".")) < 0 ||
+        SYS(umount2(".", DETACH)) < 0 || SYS(chdir("/")) < 0)
+        return err_sys(err, errno, "enter the zygote's tree");
+    return 0;
+}
+
+/* Networks of jails belong to the warden's own user namespace: entering one takes this one
+ * capability there. All others that it needs come with entering the jail's user namespace. */
+static int keep_one_capability(struct err *err)
+{
+    for (unsigned long cap = 0; cap < CAPS_MAX; cap++) {
+        if (cap == CAP_SYS_ADMIN || SYS(prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0)
+            continue;
+        if (errno == EINVAL && cap > 0)
+            break; /* past the last that this kernel knows */
+        return err_sys(err, errno, "drop capability %lu", cap);
+    }
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = 1u << CAP_SYS_ADMIN, .permitted = 1u << CAP_SYS_ADMIN}};
+    if (SYS(syscall(SYS_capset, &head, data)) < 0)
+        return err_sys(err, errno, "drop the capabilities");
+    return 0;
+}
+
+static void NORETURN become_zygote(const struct zygote_start *start, int line)
+{
+    char name[] = "kernel-python", flag[] = "--zygote";
+    char *argv[] = {name, flag, (char *)(uintptr_t)start->names, NULL};
+    /* One thread: what is copied has no others, so none may hold a lock then. */
+    static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                                      "HOME=/tmp",
+                                      "LANG=C.UTF-8",
+                                      "MPLCONFIGDIR=/tmp/matplotlib",
+                                      "PYTHONDONTWRITEBYTECODE=1",
+                                      "OPENBLAS_NUM_THREADS=1",
+                                      "OMP_NUM_THREADS=1",
+                                      "MKL_NUM_THREADS=1",
+                                      "NUMEXPR_NUM_THREADS=1",
+                                      NULL};
+    struct err err = {0}, ignored;
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int sig = 1; sig < 32; sig++)
+        (void)signal(sig, SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (arrange_descriptors(start, line, &err) == 0 && enter_tree(&err) == 0 &&
+        keep_one_capability(&err) == 0 && SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
+        (void)syscall(SYS_execveat, PROGRAM_FD, "", argv, env, AT_EMPTY_PATH);
+        (void)err_sys(&err, errno, "run the zygote");
+    }
+    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    wire_begin(&out, ZYGOTE_BROKEN, 0);
+    wire_put_err(&out, &err);
+    _exit(wire_send(ZYGOTE_CONTROL_FD, buf_str(&out), NULL, 0, &ignored) < 0 ? 2 : 1);
+}
+
+int zygote_start(const struct zygote_start *start, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
+    int pair[2];
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
+        return err_sys(err, errno, "socketpair");
+    AUTO_CLOSE int ours = pair[0], theirs = pair[1];
+    pid_t pid = SYS(fork());
+    if (pid == 0)
+        become_zygote(start, theirs);
+    if (pid < 0)
+        return err_sys(err, errno, "fork the zygote");
+    *ret_pid = pid;
+    *ret_fd = fd_take(&ours);
+    return 0;
+}

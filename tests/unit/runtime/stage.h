@@ -1,0 +1,38 @@
+#pragma once
+
+/* A kernel in a jail of its own, for tests. */
+
+#include "test.h"
+
+#include "base/buf.h"
+#include "jail/jail_fork.h"
+#include "runtime/kernel.h"
+
+struct stage {
+    struct warden_link *warden;
+    struct jail *jail;
+    struct kernel *kernel;
+    uint32_t id;
+    struct buf out, err_out, shown, error;
+    bool ok, gone;
+    bool borrows_warden; /* of another stage */
+};
+
+void stage_close(struct stage *stage);
+#define AUTO_STAGE AUTO(stage_close)
+
+/* Events up to one of this type, or up to the kernel's end. */
+void until(struct stage *stage, enum kernel_event_type end);
+void run(struct stage *stage, const char *code);
+
+/* Limits that the host lacks are off. */
+struct jail_plan stage_plan(struct warden_link *warden);
+/* A warden with a template that has imported these. */
+void stage_template(struct stage *stage, const char *names);
+void stage_jail(struct stage *stage);
+/* Forks a kernel into the jail of the stage and waits until it is ready. */
+void stage_fork(struct stage *stage);
+/* All of it; forked when the build says so. */
+void stage_open(struct stage *stage);
+/* The program of the kernels as a memfd. */
+int stage_program(void);

@@ -1,0 +1,453 @@
+/* Kernels that are forked from a template: the fence around them is that of any command, nothing
+ * of anybody else's is in them, and whatever dies, the next one works. */
+
+#include "stage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+/* The template's process: the child of the warden that is called so. */
+static pid_t template_of(struct warden_link *warden)
+{
+    pid_t found = -1;
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char path[300], text[256] = "";
+        int parent = 0;
+        (void)snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+            continue;
+        const char *name = strstr(text, "(zygote) ");
+        if (name != NULL && sscanf(name, "(zygote) %*c %d", &parent) == 1 &&
+            parent == warden_pid(warden))
+            found = (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    CHECK(found > 0);
+    return found;
+}
+
+static void stage_ready(struct stage *stage)
+{
+    stage_template(stage, "json");
+    stage_jail(stage);
+    stage_fork(stage);
+}
+
+/* --- the fence --- */
+
+/* What iso01_posture.c prints of a command, asked of the kernel itself. */
+static const char posture[] =
+    "import os, re, resource\n"
+    "for fd in sorted(map(int, os.listdir('/proc/self/fd'))):\n"
+    "    try: print('fd', fd, re.sub(r'\\d+', 'N', os.readlink(f'/proc/self/fd/{fd}')))\n"
+    "    except OSError: pass\n"
+    "for line in open('/proc/self/status'):\n"
+    "    if re.match('Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp:|Threads', line): print(line.strip())\n"
+    "for name in 'NOFILE CORE MEMLOCK MSGQUEUE SIGPENDING STACK RTPRIO NICE NPROC'.split():\n"
+    "    print('limit', name, *resource.getrlimit(getattr(resource, 'RLIMIT_' + name)))\n"
+    "print('env', *sorted(os.environ), os.environ.get('A'))\n"
+    "print('cwd', os.getcwd(), 'ppid', os.getppid(), 'leader', os.getsid(0) == os.getpid())\n"
+    "print('exe', os.readlink('/proc/self/exe'), 'umask', oct(os.umask(0o22)))\n";
+
+TEST(iso01_the_posture_of_a_forked_kernel_equals_the_golden_file)
+{
+    struct err err = {0};
+    AUTO_STAGE struct stage stage = {0};
+    AUTO_BUF struct buf golden = {0};
+    stage_ready(&stage);
+    run(&stage, posture);
+    const char *copy = getenv("SG_GOLDEN_COPY"), *dir = copy != NULL ? copy : SG_GOLDEN;
+    char path[4096];
+    if (getenv("SG_GOLDEN_WRITE") != NULL)
+        test_write(dir, "posture-kernel.txt", buf_cstr(&stage.out));
+    (void)snprintf(path, sizeof path, "%s/posture-kernel.txt", dir);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_OK(buf_read_all(&golden, fd, &err));
+    CHECK_CSTR(buf_cstr(&stage.out), buf_cstr(&golden));
+}
+
+TEST(iso_a_forked_kernel_is_fenced_in_like_a_command)
+{
+    AUTO_STAGE struct stage stage = {0};
+    stage_ready(&stage);
+    run(&stage, "import ctypes, errno, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+                "def call(name, *args):\n"
+                "    result = getattr(libc, name)(*args)\n"
+                "    return errno.errorcode[ctypes.get_errno()] if result < 0 else 'done'\n"
+                "print(call('unshare', 0x10000000), call('setns', 0, 0), call('chroot', b'/tmp'),\n"
+                "      call('mount', b'none', b'/tmp', b'tmpfs', 0, 0), call('setuid', 0),\n"
+                "      call('prctl', 24, 21, 0, 0, 0))");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    CHECK(strstr(buf_cstr(&stage.out), "done") == NULL);
+    /* Only what a command may write to, and nothing of the zygote's tree. */
+    run(&stage, "for path in ('/etc/new', '/usr/new', '/new', '/dev/new', '/proc/new'):\n"
+                "    try: open(path, 'w'); print('wrote', path)\n"
+                "    except OSError: pass\n"
+                "for path in ('/workspace/new', '/home/sandbox/new', '/tmp/new'): open(path, 'w')\n"
+                "print(os.path.exists('/tree'), sorted(os.listdir('/tmp')))");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    CHECK_CSTR(buf_cstr(&stage.out), "False ['new']\n");
+    /* Init tells it nothing and takes nothing from it. */
+    run(&stage, "for name in ('environ', 'mem', 'maps'):\n"
+                "    try: open('/proc/1/' + name).read(1); print('read', name)\n"
+                "    except OSError: pass\n"
+                "try: os.kill(1, 9); print('killed')\nexcept OSError: pass");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    CHECK(strstr(buf_cstr(&stage.out), "read") == NULL);
+    run(&stage, "1 + 1");
+    CHECK(stage.ok);
+}
+
+TEST(iso_nothing_of_the_daemon_or_of_another_tenant_is_in_its_memory)
+{
+    AUTO_STAGE struct stage one = {0};
+    struct stage two = {.borrows_warden = true};
+    struct err err = {0};
+    static char secret[64];
+    (void)snprintf(secret, sizeof secret, "SECRET=sentinel-%d-of-the-daemon", (int)getpid());
+    CHECK_INT(setenv("SG_TEST_SECRET", secret, 1), 0);
+    stage_template(&one, "json");
+    stage_jail(&one);
+    /* One tenant's environment goes past the template... */
+    const char *env[] = {"TENANT=needle-"
+                         "of-the-first",
+                         NULL};
+    int inner[3];
+    CHECK_OK(kernel_open(&one.kernel, inner, &err));
+    CHECK_OK(jail_fork(one.jail, &(struct jail_command){.env = env}, inner, &one.id, &err));
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    until(&one, KERNEL_READY);
+    run(&one, "import os\nprint(os.environ['TENANT'][:6])");
+    CHECK_CSTR(buf_cstr(&one.out), "needle\n");
+    /* ... and is not in the next kernel's memory, nor is anything of ours. */
+    two.warden = one.warden;
+    stage_jail(&two);
+    stage_fork(&two);
+    run(&two,
+        "import re\n" /* the patterns are not what they find */
+        "words = re.compile(rb'needle[-]of-the-first|sentinel[-]\\d+-of-the')\n"
+        "found, size = [], 0\n"
+        "mem = open('/proc/self/mem', 'rb', 0)\n"
+        "for line in open('/proc/self/maps'):\n"
+        "    a, b = (int(x, 16) for x in line.split()[0].split('-'))\n"
+        "    if 'r' not in line.split()[1] or 'vvar' in line or 'vsyscall' in line: continue\n"
+        "    if ' /' in line and 'w' not in line.split()[1]: continue\n"
+        "    mem.seek(a)\n"
+        "    try: data = mem.read(b - a)\n"
+        "    except OSError: continue\n"
+        "    size += len(data)\n"
+        "    found += words.findall(data)\n"
+        "print(found, size > 1 << 20)");
+    CHECK_CSTR(buf_cstr(&two.error), "");
+    CHECK_CSTR(buf_cstr(&two.out), "[] True\n");
+    stage_close(&two);
+    CHECK_INT(unsetenv("SG_TEST_SECRET"), 0);
+}
+
+TEST(iso_two_kernels_of_one_template_share_no_randomness_and_no_namespace)
+{
+    AUTO_STAGE struct stage one = {0};
+    struct stage two = {.borrows_warden = true};
+    const char *code = "import os, random, uuid\nprint(random.random(), uuid.uuid4(),"
+                       " os.urandom(8).hex(), *(os.readlink('/proc/self/ns/' + n) for n in"
+                       " 'user mnt pid net ipc uts cgroup'.split()))";
+    stage_template(&one, "json,random,uuid");
+    two.warden = one.warden;
+    stage_jail(&one);
+    stage_jail(&two);
+    stage_fork(&one);
+    stage_fork(&two);
+    run(&one, code);
+    run(&two, code);
+    struct str a = buf_str(&one.out), b = buf_str(&two.out), left, right;
+    size_t words = 0;
+    while (str_split(&a, ' ', &left) && str_split(&b, ' ', &right)) {
+        CHECK(!str_eq(left, right));
+        words++;
+    }
+    CHECK_INT(words, 10);
+    stage_close(&two);
+}
+
+TEST(a_root_of_layers_is_entered_and_fenced)
+{
+    struct err err = {0};
+    AUTO_STAGE struct stage stage = {0};
+    stage_template(&stage, "json");
+    struct jail_plan plan = stage_plan(stage.warden);
+    plan.overlay = true;
+    CHECK_OK(jail_make(stage.warden, &plan, &stage.jail, &err));
+    stage_fork(&stage);
+    run(&stage, "import os\nopen('/home/sandbox/mine', 'w').write('x')\nopen('mine', 'w')\n"
+                "print(os.getcwd(), sorted(os.listdir('/'))[:3], os.path.exists('/r'),\n"
+                "      os.path.exists('/../r'), os.access('/usr/bin', os.W_OK))");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    CHECK_CSTR(buf_cstr(&stage.out), "/workspace ['bin', 'cache', 'dev'] False False False\n");
+}
+
+/* --- ends --- */
+
+TEST(its_end_is_reported_and_it_is_killed_with_its_children)
+{
+    struct err err = {0};
+    struct jail_exit ended;
+    AUTO_STAGE struct stage stage = {0};
+    stage_ready(&stage);
+    run(&stage, "import os\nos._exit(3)");
+    CHECK(stage.gone);
+    CHECK_OK(jail_wait(stage.jail, 30000, &ended, &err));
+    CHECK_INT(ended.id, stage.id);
+    CHECK_INT(ended.code, 3);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage); /* another one in the same jail */
+    run(&stage,
+        "import subprocess\np = subprocess.Popen(['sleep', '1000'], start_new_session=True)");
+    CHECK(stage.ok);
+    CHECK_OK(jail_kill(stage.jail, stage.id, &err));
+    CHECK_OK(jail_wait(stage.jail, 30000, &ended, &err));
+    CHECK_INT(ended.signal, SIGKILL);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage);
+    run(&stage, "import os\nprint([p for p in os.listdir('/proc') if p.isdigit() and p != '1'"
+                " and p != str(os.getpid())])");
+    CHECK_CSTR(buf_cstr(&stage.out), "[]\n");
+}
+
+TEST(res_out_of_memory_ends_the_kernel_alone)
+{
+    struct err err = {0};
+    struct jail_exit ended;
+    struct jail_stats stats;
+    AUTO_STAGE struct stage stage = {0};
+    stage_template(&stage, "json");
+    if (warden_host(stage.warden)->no_memory[0] != '\0')
+        SKIP("this host has no memory limit to give");
+    struct jail_plan plan = stage_plan(stage.warden);
+    plan.limits.memory_bytes = 64 << 20;
+    CHECK_OK(jail_make(stage.warden, &plan, &stage.jail, &err));
+    stage_fork(&stage);
+    run(&stage, "x = bytearray(200 << 20)");
+    CHECK(stage.gone);
+    CHECK_OK(jail_wait(stage.jail, 30000, &ended, &err));
+    CHECK_INT(ended.signal, SIGKILL);
+    CHECK_OK(jail_stat(stage.jail, &stats, &err));
+    CHECK(stats.oom_kills > 0);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage); /* the template lives, and so does the jail */
+    run(&stage, "2 + 2");
+    CHECK(stage.ok);
+}
+
+TEST(res_a_full_jail_refuses_and_the_template_lives)
+{
+    struct err err = {0};
+    AUTO_STAGE struct stage stage = {0};
+    int inner[3];
+    uint32_t id;
+    stage_template(&stage, "json");
+    struct jail_plan plan = stage_plan(stage.warden);
+    plan.limits.pids = 16;
+    CHECK_OK(jail_make(stage.warden, &plan, &stage.jail, &err));
+    stage_fork(&stage);
+    run(&stage, "import subprocess\nps = []\ntry:\n"
+                "    for _ in range(30): ps.append(subprocess.Popen(['sleep', '1000']))\n"
+                "except OSError: print('full')");
+    CHECK_CSTR(buf_cstr(&stage.out), "full\n");
+    struct kernel *kernel = NULL;
+    CHECK_OK(kernel_open(&kernel, inner, &err));
+    /* Without the controller the limit counts what the tenant forks. */
+    int done = jail_fork(stage.jail, &(struct jail_command){0}, inner, &id, &err);
+    CHECK(done < 0 || warden_host(stage.warden)->no_pids[0] != '\0');
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    kernel = kernel_free(kernel);
+    run(&stage, "for p in ps: p.kill(); p.wait()");
+    CHECK(stage.ok);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage);
+    run(&stage, "3");
+    CHECK(stage.ok);
+}
+
+/* --- the template's own life --- */
+
+/* Until a fork works again; the warden takes a moment to start another. */
+static void fork_again(struct stage *stage)
+{
+    for (int tries = 0; tries < 300; tries++) {
+        struct err err = {0};
+        int inner[3];
+        stage->kernel = kernel_free(stage->kernel);
+        CHECK_OK(kernel_open(&stage->kernel, inner, &err));
+        int done = jail_fork(stage->jail, &(struct jail_command){0}, inner, &stage->id, &err);
+        for (int i = 0; i < 3; i++)
+            fd_close(&inner[i]);
+        if (done == 0) {
+            until(stage, KERNEL_READY);
+            if (!stage->gone)
+                return;
+        } else {
+            CHECK_INT(err.code, ERR_UNAVAILABLE);
+        }
+        (void)usleep(100000);
+    }
+    fail_msg("no template came back");
+}
+
+TEST(a_template_that_is_killed_comes_back)
+{
+    AUTO_STAGE struct stage stage = {0};
+    stage_ready(&stage);
+    pid_t victim = template_of(stage.warden);
+    CHECK_INT(kill(victim, SIGKILL), 0);
+    run(&stage, "1"); /* whoever was forked before lives */
+    CHECK(stage.ok);
+    fork_again(&stage);
+    run(&stage, "1");
+    CHECK(stage.ok);
+    CHECK(template_of(stage.warden) != victim);
+}
+
+TEST(a_template_that_dies_in_the_middle_of_forks_hurts_nobody_for_long)
+{
+    AUTO_STAGE struct stage stage = {0};
+    stage_ready(&stage);
+    for (int round = 0; round < 5; round++) {
+        struct err err = {0};
+        uint32_t ids[8];
+        struct kernel *kernels[8] = {0};
+        pid_t victim = template_of(stage.warden);
+        for (int i = 0; i < 8; i++) {
+            int inner[3];
+            CHECK_OK(kernel_open(&kernels[i], inner, &err));
+            CHECK_OK(jail_ask_fork(stage.jail, &(struct jail_command){0}, inner, &ids[i], &err));
+            for (int j = 0; j < 3; j++)
+                fd_close(&inner[j]);
+            if (i == round)
+                (void)kill(victim, SIGKILL);
+        }
+        /* Each is told how it went, one way or the other. */
+        for (int told = 0; told < 8;) {
+            struct jail_event event;
+            if (!jail_next(stage.jail, &event)) {
+                (void)usleep(1000);
+                continue;
+            }
+            CHECK(event.type == JAIL_EVENT_STARTED || event.type == JAIL_EVENT_REFUSED ||
+                  event.type == JAIL_EVENT_EXITED);
+            told += event.type != JAIL_EVENT_EXITED;
+        }
+        for (int i = 0; i < 8; i++)
+            kernels[i] = kernel_free(kernels[i]);
+        fork_again(&stage);
+    }
+}
+
+TEST(a_template_names_what_it_could_not_import)
+{
+    struct err err = {0};
+    char missing[96];
+    AUTO_STAGE struct stage stage = {0};
+    AUTO_CLOSE int program = stage_program();
+    CHECK_OK(warden_start(&stage.warden, &err));
+    CHECK_OK(
+        warden_template(stage.warden, program, "json,no_such_one,math,nor_this", missing, &err));
+    CHECK_CSTR(missing, "no_such_one,nor_this");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    run(&stage, "1");
+    CHECK(stage.ok);
+}
+
+TEST(without_a_template_a_fork_is_refused_and_the_jail_is_as_it_was)
+{
+    struct err err = {0};
+    int inner[3];
+    uint32_t id;
+    AUTO_STAGE struct stage stage = {0};
+    CHECK_OK(warden_start(&stage.warden, &err));
+    stage_jail(&stage);
+    CHECK_OK(kernel_open(&stage.kernel, inner, &err));
+    CHECK_ERR(jail_fork(stage.jail, &(struct jail_command){0}, inner, &id, &err), ERR_UNAVAILABLE);
+    const char *argv[] = {"/opt/kernel/kernel-python", "json", NULL};
+    CHECK_OK(jail_start(stage.jail, &(struct jail_command){.argv = argv}, inner, &id, NULL, &err));
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    until(&stage, KERNEL_READY);
+    CHECK(!stage.gone);
+}
+
+TEST(a_sandbox_with_packages_of_its_own_is_refused)
+{
+    struct err err = {0};
+    int inner[3];
+    uint32_t id;
+    AUTO_STAGE struct stage stage = {0};
+    stage_template(&stage, "json,colorsys");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    run(&stage, "import os, sys\nos.makedirs(sys.path[1])\nopen(sys.path[1] + '/fine.py', 'w')");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage); /* other names are nobody's business */
+    run(&stage, "import fine, sys\nopen(sys.path[1] + '/colorsys.py', 'w')");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    stage.kernel = kernel_free(stage.kernel);
+    CHECK_OK(kernel_open(&stage.kernel, inner, &err));
+    CHECK_ERR(jail_fork(stage.jail, &(struct jail_command){0}, inner, &id, &err), ERR_UNSUPPORTED);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+}
+
+static size_t open_descriptors(pid_t pid)
+{
+    char path[64];
+    size_t count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    while (dir != NULL && readdir(dir) != NULL)
+        count++;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
+}
+
+/* Waits until it has no more than so many: what was sent to it is closed behind the answer. */
+static void holds_at_most(pid_t pid, size_t most)
+{
+    for (int tries = 0; tries < 3000 && open_descriptors(pid) > most; tries++)
+        (void)usleep(10000);
+    CHECK(open_descriptors(pid) <= most);
+}
+
+TEST(many_forks_leave_nothing)
+{
+    AUTO_STAGE struct stage stage = {0};
+    stage_ready(&stage);
+    int rounds = getenv("SG_SOAK") != NULL ? 1000 : 100;
+    pid_t victim = template_of(stage.warden);
+    size_t own = open_descriptors(getpid()), wardens = open_descriptors(warden_pid(stage.warden));
+    for (int i = 0; i < rounds; i++) {
+        struct err err = {0};
+        struct jail_exit ended;
+        run(&stage, "import os\nos._exit(0)");
+        stage.kernel = kernel_free(stage.kernel);
+        CHECK_OK(jail_wait(stage.jail, 30000, &ended, &err));
+        stage_fork(&stage);
+    }
+    run(&stage, "import os\nprint(len([p for p in os.listdir('/proc') if p.isdigit()]))");
+    CHECK_CSTR(buf_cstr(&stage.out), "1\n"); /* itself; init is hidden */
+    CHECK_INT(open_descriptors(getpid()), own);
+    holds_at_most(warden_pid(stage.warden), wardens);
+    holds_at_most(victim, 7); /* streams, line, score; and the directory's own two entries */
+}
