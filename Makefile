@@ -14,6 +14,8 @@ build: $(RELEASE)/build.ninja  ## Set up what is missing and build
 	@ninja -C $(RELEASE) --quiet
 
 run: build  ## Set up, build and serve on 127.0.0.1:7070
+	@$(RELEASE)/src/bin/sandglass runtime add node24 >/dev/null || \
+		echo "run: node24 cannot be had now; python3 and bash can be run" >&2
 	@exec $(RELEASE)/src/bin/sandglass serve
 
 test: deps-test $(DEBUG)/build.ninja $(ASAN)/build.ninja  ## Set up, build and run every test

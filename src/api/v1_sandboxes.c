@@ -266,7 +266,8 @@ const struct route v1_sandbox_routes[] = {
         JSON("onTimeout": {"type": "string", "enum": ["pause", "kill"]})),
      .response = "Sandbox", .errors = MOVES, .example = "-d '{\"timeoutMs\": 60000}'"},
     {"POST", "/v1/sandboxes/{id}/pause", pause_it, "Pause a sandbox", SCOPE_RUN, NOUN,
-     .details = "It keeps its state and no processes; whatever needs it running resumes it.",
+     .details = "Whatever needs it running resumes it. A jail's processes stand still until then, "
+                "and its files are kept on disk: after a restart of the server it goes on with those.",
      .response = "Sandbox", .errors = MOVES, .example = ""},
     {"POST", "/v1/sandboxes/{id}/resume", resume, "Resume a sandbox", SCOPE_RUN, NOUN,
      .response = "Sandbox", .errors = MOVES, .example = ""},
@@ -274,13 +275,16 @@ const struct route v1_sandbox_routes[] = {
      .details = "Its files go; its record and logs stay until it is deleted.",
      .response = "Sandbox", .errors = MOVES, .example = ""},
     {"POST", "/v1/sandboxes/{id}/fork", fork_it, "Make sandboxes with this one's state", SCOPE_RUN,
-     NOUN, .details = "All of them or none. Volumes are not shared with forks.",
+     NOUN, .details = "All of them or none. The forks of a jail begin with its files; running processes are "
+                "not copied. Volumes are not shared with forks.",
      .request = V1_BODY(JSON("count": {"type": "integer", "minimum": 1, "maximum": 64}) ","
         JSON("checkpoint": {"type": "string", "description": "Id or name; left out: as it is now"})),
      .response = "Sandboxes", .status = 201, .errors = MOVES, .is_create = true,
      .example = "-d '{\"count\": 2}'"},
     {"POST", "/v1/sandboxes/{id}/checkpoints", checkpoint, "Keep a sandbox's present state",
-     SCOPE_RUN, NOUN, .request = V1_BODY(JSON("name": {"type": "string", "maxLength": 64})),
+     SCOPE_RUN, NOUN,
+     .details = "Of a jail its files; it stands still while they are copied.",
+     .request = V1_BODY(JSON("name": {"type": "string", "maxLength": 64})),
      .response = "Checkpoint", .status = 201, .errors = MOVES, .is_create = true,
      .example = "-d '{\"name\": \"now\"}'"},
     {"POST", "/v1/sandboxes/{id}/rollback", rollback, "Go back to a checkpoint", SCOPE_RUN, NOUN,

@@ -114,8 +114,8 @@ const struct route v1_snapshot_routes[] = {
     {"GET", "/v1/snapshots/{id}", get, "Look at a snapshot", SCOPE_READ, NOUN,
      .response = "Snapshot", .errors = E(NOT_FOUND), .example = ""},
     {"DELETE", "/v1/snapshots/{id}", remove_it, "Delete a snapshot", SCOPE_RUN, NOUN,
-     .details = "Refused while a sandbox stands on it.", .gives = FORM_NONE, .status = 204,
-     .errors = E(NOT_FOUND) | E(BUSY), .example = ""},
+     .details = "Refused while a sandbox stands on it or it is being made.", .gives = FORM_NONE,
+     .status = 204, .errors = E(NOT_FOUND) | E(CONFLICT), .example = ""},
     {0},
 };
 /* clang-format on */

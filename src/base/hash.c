@@ -38,9 +38,10 @@ void hash_sha256_hex(struct str bytes, char out[HASH_HEX_SIZE])
     to_hex(digest, out);
 }
 
-static int digest_fd(EVP_MD_CTX *ctx, int fd, unsigned char digest[HASH_SIZE], struct err *err)
+static int digest_with(EVP_MD_CTX *ctx, const EVP_MD *kind, int fd, unsigned char *digest,
+                       struct err *err)
 {
-    int ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL);
+    int ok = EVP_DigestInit_ex(ctx, kind, NULL);
     char chunk[65536];
     for (;;) {
         ssize_t got = SYS(read(fd, chunk, sizeof chunk));
@@ -53,20 +54,35 @@ static int digest_fd(EVP_MD_CTX *ctx, int fd, unsigned char digest[HASH_SIZE], s
         ok &= EVP_DigestUpdate(ctx, chunk, (size_t)got);
     }
     ok &= EVP_DigestFinal_ex(ctx, digest, NULL);
-    return ok == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-256 is not available");
+    return ok == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-2 is not available");
+}
+
+static int digest_fd(const EVP_MD *kind, int fd, unsigned char *digest, struct err *err)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    if (ctx == NULL)
+        return err_set(err, ERR_INTERNAL, "SHA-2 is not available");
+    int done = digest_with(ctx, kind, fd, digest, err);
+    EVP_MD_CTX_free(ctx);
+    return done;
 }
 
 int hash_sha256_fd(int fd, char out[HASH_HEX_SIZE], struct err *err)
 {
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    if (ctx == NULL)
-        return err_set(err, ERR_INTERNAL, "SHA-256 is not available");
     unsigned char digest[HASH_SIZE];
-    int done = digest_fd(ctx, fd, digest, err);
-    EVP_MD_CTX_free(ctx);
-    if (done == 0)
-        to_hex(digest, out);
-    return done;
+    if (digest_fd(EVP_sha256(), fd, digest, err) < 0)
+        return -1;
+    to_hex(digest, out);
+    return 0;
+}
+
+int hash_sha512_fd(int fd, unsigned char out[HASH_SHA512_SIZE], struct err *err)
+{
+    unsigned char digest[HASH_SHA512_SIZE];
+    if (digest_fd(EVP_sha512(), fd, digest, err) < 0)
+        return -1;
+    memcpy(out, digest, sizeof digest);
+    return 0;
 }
 
 bool hash_equal(const void *a, const void *b, size_t len)

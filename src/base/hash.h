@@ -17,6 +17,9 @@ enum { HASH_SHA1_SIZE = 20 };
 void hash_sha1(struct str bytes, unsigned char out[HASH_SHA1_SIZE]);
 /* Of everything that can still be read from `fd`. */
 int hash_sha256_fd(int fd, char out[HASH_HEX_SIZE], struct err *err) MUST_USE;
+/* SHA-512 likewise: what npm's lock files pin packages with. */
+enum { HASH_SHA512_SIZE = 64 };
+int hash_sha512_fd(int fd, unsigned char out[HASH_SHA512_SIZE], struct err *err) MUST_USE;
 /* Equal in time that depends on the length alone. */
 bool hash_equal(const void *a, const void *b, size_t len);
 

@@ -259,8 +259,7 @@ static int read_request(const struct cli_call *call, const char *file, struct ru
 /* What only isolates have is refused by name where a kernel runs. */
 static int check_kernel_options(const struct cli_call *call, struct err *err)
 {
-    static const char *const isolates_only[] = {"lang",      "env",    "allow-host",
-                                                "deny-host", "secret", "hint"};
+    static const char *const isolates_only[] = {"env", "allow-host", "deny-host", "secret", "hint"};
     for (size_t i = 0; i < countof(isolates_only); i++)
         for (size_t j = 0; j < call->given_count; j++)
             if (strcmp(call->given[j].option->name, isolates_only[i]) == 0)
@@ -330,8 +329,8 @@ static const struct cli_option run_options[] = {
     {.letter = 'e', .name = "eval", .value = "CODE", .help = "Run this text"},
     {.name = "lang", .value = "js|ts|tsx", .help = "Language; else by the file's ending, else js"},
     {.name = "runtime",
-     .value = "python3|bash",
-     .help = "Run in a kernel of this language in a jail instead"},
+     .value = "NAME",
+     .help = "Run in a kernel in a jail instead: python3, node24, ... (see 'runtime ls')"},
     {.name = "sandbox", .value = "ID", .help = "Run in this sandbox of a running server"},
     {.name = "session", .value = "ID", .help = "Run in this session of a running server"},
     {.name = "context",
@@ -374,7 +373,7 @@ static const struct cli_option run_options[] = {
 const struct cli_verb cmd_run = {
     .name = "run",
     .args = "[FILE|-]",
-    .summary = "Run JavaScript or TypeScript in an isolate, Python or bash in a jail",
+    .summary = "Run JavaScript or TypeScript in an isolate; Python, Node or bash in a jail",
     .details =
         "Prints what the code logs and then its value: the last expression, what a top-level "
         "return gives, or what its promise settles to. Relative imports find files beside "

@@ -13,6 +13,9 @@ static const struct remote_column columns[] = {
     {0},
 };
 
+static const struct remote_column checkpoint_columns[] = {
+    {"id", "ID"}, {"name", "NAME"}, {"createdAt", "MADE"}, {0}};
+
 static void put_pairs(const struct cli_call *call, const char *option, const char *member,
                       struct json_out *out)
 {
@@ -30,6 +33,18 @@ static void put_pairs(const struct cli_call *call, const char *option, const cha
     }
     if (any)
         json_end_object(out);
+}
+
+static void put_list(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out)
+{
+    if (cli_value(call, option) == NULL)
+        return;
+    json_key(out, member), json_begin_array(out);
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, option) == 0)
+            json_put_cstr(out, call->given[i].value);
+    json_end_array(out);
 }
 
 static int put_number(const struct cli_call *call, const char *option, const char *member,
@@ -61,6 +76,7 @@ static int create(const struct cli_call *call, struct err *err)
     put_given(call, "name", &out);
     put_given(call, "volume", &out);
     put_given(call, "network", &out);
+    put_list(call, "snapshot", "snapshots", &out);
     put_pairs(call, "env", "env", &out);
     put_pairs(call, "label", "metadata", &out);
     if (put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
@@ -189,10 +205,33 @@ static const struct cli_option url_options[] = {
     {0, "public", NULL, "Let everybody in who knows the address"},
     {0, "seconds", "N", "How long the address with its token is good (3600)"},
     {0}};
+static int checkpoint(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {0}, path = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    put_given(call, "name", &out);
+    json_end_object(&out);
+    remote_path(&path, "/v1/sandboxes/%s/checkpoints", call->args[0]);
+    return remote_show(call, "POST", buf_cstr(&path), buf_cstr(&body), NULL, checkpoint_columns,
+                       err);
+}
+
+static int rollback(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    json_begin_object(&out);
+    json_key(&out, "checkpoint"), json_put_cstr(&out, call->args[1]);
+    json_end_object(&out);
+    return on_one(call, "POST", "/v1/sandboxes/%s/rollback", buf_cstr(&body), NULL, err);
+}
+
 static const struct cli_option create_options[] = {
     REMOTE_OPTIONS,
     {0, "tier", "TIER", "jail, isolate or memory (as configured)"},
     {0, "name", "NAME", "A name for people"},
+    {0, "snapshot", "NAME", "Begin with this snapshot; above those before it", .repeated = true},
     {0, "volume", "ID", "The volume at /workspace"},
     {0, "network", "POLICY", "Where it may go: none, public, or allow HOST, ... (none)"},
     {'e', "env", "NAME=VALUE", "An environment variable", .repeated = true},
@@ -200,6 +239,8 @@ static const struct cli_option create_options[] = {
     {0, "timeout-ms", "N", "Pause it after so many milliseconds; -1 for never"},
     {0},
 };
+static const struct cli_option checkpoint_options[] = {
+    REMOTE_OPTIONS, {0, "name", "NAME", "A name to go back by (its id)"}, {0}};
 static const struct cli_option list_options[] = {
     REMOTE_OPTIONS, {0, "state", "STATES", "Of these states alone: running,paused"}, {0}};
 static const struct cli_option fork_options[] = {
@@ -232,3 +273,7 @@ VERB(cmd_sandbox_url, "sandbox url", "ID PORT", "Expose a port and print its add
      2, url);
 VERB(cmd_sandbox_hide, "sandbox hide", "ID PORT", "Hide a port again; its tokens are void",
      remote_only, 2, hide);
+VERB(cmd_sandbox_checkpoint, "sandbox checkpoint", "ID", "Keep a sandbox's present state",
+     checkpoint_options, 1, checkpoint);
+VERB(cmd_sandbox_rollback, "sandbox rollback", "ID CHECKPOINT",
+     "Go back to a checkpoint; commands end", remote_only, 2, rollback);

@@ -173,16 +173,10 @@ static int finish(struct kernel_run *run)
 
 static int start_kernel(struct kernel_run *run, const struct runtime *runtime, struct err *err)
 {
-    static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
-                                      "HOME=/home/sandbox",
-                                      "LANG=C.UTF-8",
-                                      "USER=sandbox",
-                                      "TERM=dumb",
-                                      NULL};
     int inner[3];
     if (kernel_open(&run->kernel, inner, err) < 0)
         return -1;
-    struct jail_command command = {.argv = runtime->argv, .env = env};
+    struct jail_command command = {.argv = runtime->argv, .env = runtime->env};
     int done = jail_start(run->jail, &command, inner, &run->id, NULL, err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
@@ -200,8 +194,8 @@ static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err
 }
 
 /* Limits that the host cannot give are an error that names them; see jail_make. */
-static int make_plan(const struct cli_call *call, const char *kernels, struct jail_plan *plan,
-                     char **ret_workspace, struct err *err)
+static int make_plan(const struct cli_call *call, struct jail_plan *plan, char **ret_workspace,
+                     struct err *err)
 {
     const char *workspace = cli_value(call, "workspace"), *memory = cli_value(call, "memory");
     int64_t megabytes = 512;
@@ -212,16 +206,36 @@ static int make_plan(const struct cli_call *call, const char *kernels, struct ja
         if (*ret_workspace == NULL)
             return err_sys(err, errno, "--workspace '%s'", workspace);
     }
-    *plan = (struct jail_plan){.limits.memory_bytes = megabytes << 20,
-                               .workspace = *ret_workspace,
-                               .mounts = {{.src = kernels, .dst = RUNTIME_DIR}},
-                               .mount_count = 1};
+    *plan = (struct jail_plan){.limits.memory_bytes = megabytes << 20, .workspace = *ret_workspace};
     return 0;
 }
 
 static void string_freep(char **p)
 {
     free(*p);
+}
+
+/* What --lang says, else the file's ending, else what the runtime takes for granted. */
+static int find_language(const struct cli_call *call, const struct runtime *runtime,
+                         struct str *ret_language, struct err *err)
+{
+    static const struct {
+        const char *name, *ending, *language;
+    } rows[] = {{"js", ".js", "javascript"},           {"js", ".mjs", "javascript"},
+                {"js", ".cjs", "javascript"},          {"ts", ".ts", "typescript"},
+                {"ts", ".mts", "typescript"},          {"ts", ".cts", "typescript"},
+                {"tsx", ".tsx", "typescript with JSX"}};
+    const char *name = cli_value(call, "lang");
+    struct str file = str_of(call->arg_count > 0 ? call->args[0] : ""), language;
+    language = str_of(name == NULL ? runtime->language : name);
+    for (size_t i = 0; i < countof(rows); i++)
+        if (name != NULL ? strcmp(name, rows[i].name) == 0 : str_ends(file, str_of(rows[i].ending)))
+            language = str_of(rows[i].language);
+    if (!runtime_speaks(runtime, (struct str){0}, language))
+        return err_set(err, ERR_INVALID, "runtime '%s' does not run %.*s", runtime->name,
+                       STR_ARG(language));
+    *ret_language = language;
+    return 0;
 }
 
 int run_in_kernel(const struct cli_call *call, const struct config *config, struct str name,
@@ -232,22 +246,27 @@ int run_in_kernel(const struct cli_call *call, const struct config *config, stru
     AUTO(string_freep) char *workspace = NULL;
     AUTO_BUF struct buf data_dir = {0};
     const struct runtime *runtime;
-    char kernels[4096];
+    static struct runtime_places places; /* some 12 KB */
     struct jail_plan plan;
+    struct str language;
     int64_t timeout_ms;
-    if (runtime_find(name, &runtime, err) < 0 || read_timeout(call, &timeout_ms, err) < 0)
-        return -1;
     if (config->server.data_dir.len == 0)
         return err_set(err, ERR_INVALID, "no home directory: set SANDGLASS_HOME");
     buf_put(&data_dir, config->server.data_dir);
-    if (runtimes_unpack(buf_cstr(&data_dir), kernels, sizeof kernels, err) < 0 ||
-        make_plan(call, kernels, &plan, &workspace, err) < 0 || warden_start(&warden, err) < 0 ||
-        jail_make(warden, &plan, &run.jail, err) < 0 || start_kernel(&run, runtime, err) < 0)
+    runtimes_use(buf_cstr(&data_dir));
+    if (runtime_find(name, &runtime, err) < 0 || read_timeout(call, &timeout_ms, err) < 0 ||
+        find_language(call, runtime, &language, err) < 0 ||
+        runtime_places_make(runtime, buf_cstr(&data_dir), &places, err) < 0 ||
+        make_plan(call, &plan, &workspace, err) < 0)
+        return -1;
+    runtime_places_plan(runtime, &places, &plan);
+    if (warden_start(&warden, err) < 0 || jail_make(warden, &plan, &run.jail, err) < 0 ||
+        start_kernel(&run, runtime, err) < 0)
         return -1;
     run.began_ns = clock_now_ns();
     run.timeout_ms = timeout_ms;
     run.deadline_ms = clock_now_ms() + timeout_ms;
-    if (kernel_run(run.kernel, code, str_of(runtime->language), (struct str){0}, err) < 0 ||
+    if (kernel_run(run.kernel, code, language, (struct str){0}, err) < 0 ||
         wait_for_end(&run, err) < 0)
         return -1;
     int code_out = finish(&run);

@@ -151,6 +151,9 @@ void feed_publish(struct engine *engine, struct store_batch *batch, enum event_k
 void feed_close(struct engine *engine);
 void engine_reconcile(struct engine *engine);
 void engine_sweep_blobs(struct engine *engine);
+/* Every image that a sandbox, a checkpoint or a snapshot of the tier names. */
+void engine_each_image(const struct engine *engine, enum engine_tier tier,
+                       void (*call)(void *ctx, struct str image), void *ctx);
 
 /* sandbox.c. NULL with NOT_FOUND, also for another tenant's. */
 struct sandbox *sandbox_find(struct engine *engine, const struct engine_caller *caller,
@@ -172,6 +175,10 @@ void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str n
 void sandbox_cut_checkpoints(struct sandbox *sandbox, size_t count);
 void sandbox_release_image(struct engine *engine, enum engine_tier tier, struct str image);
 void sandbox_drop_images(struct sandbox *sandbox);
+/* A checkpoint or a rollback is newer than what was put aside. */
+void sandbox_forget_image(struct sandbox *sandbox);
+/* The newest of what was put aside and the checkpoints; empty when there is none. */
+struct str sandbox_last_image(const struct sandbox *sandbox);
 void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *done, void *ctx);
 /* A sandbox that is checked and filled in, in the table, and not made yet. */
 int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
@@ -262,6 +269,8 @@ void snapshot_reconcile(struct engine *engine, struct store_batch *batch);
 void snapshot_done_all(struct engine *engine);
 struct store_hashes;
 void snapshot_keep_images(const struct engine *engine, struct store_hashes *kept);
+void snapshot_each_image(const struct engine *engine, enum engine_tier tier,
+                         void (*call)(void *ctx, struct str image), void *ctx);
 int snapshot_resolve(struct engine *engine, const struct engine_caller *caller,
                      const struct sandbox_spec *spec, struct sandbox *sandbox,
                      struct err *err) MUST_USE;

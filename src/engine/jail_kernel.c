@@ -219,6 +219,7 @@ const char **context_env(const struct context *context, struct arena *arena)
     const char **env = arena_array(arena, const char *, all);
     for (size_t i = 0; i < countof(fixed); i++)
         env[count++] = fixed[i];
+    env[0] = context->runtime->env[0]; /* its PATH */
     count += put_network(context->place, arena, env + count);
     for (size_t list = 0; list < countof(lists); list++)
         for (size_t i = 0; i < lists[list]->len; i++) {

@@ -9,12 +9,15 @@
 #include "io/loop.h"
 #include "jail/files.h"
 #include "jail/jail.h"
+#include "runtime/runtimes.h"
 
 struct context;
 struct gateway;
 struct gateway_session;
+struct jail_layers;
 struct pool;
 struct request;
+struct rolling;
 struct volumes;
 
 struct provider {
@@ -25,11 +28,12 @@ struct provider {
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
     struct volumes *volumes;
+    struct jail_layers *layers;
     struct gateway *gateway; /* from the first sandbox with a network on */
     struct watch *gateway_watch;
     struct buf dns_servers;
     struct place *places;
-    char kernels[JAIL_PATH_MAX]; /* directory of their programs; every jail sees it */
+    struct runtime_places runtimes; /* directories of their programs; every jail sees them */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
@@ -74,6 +78,9 @@ struct place {
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
     struct gateway_session *network;
+    struct buf policy;                /* of the network */
+    struct buf base_image, own_image; /* what it stands on: its snapshots; what it goes on from */
+    struct rolling *rolling;          /* a rollback under way */
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
@@ -84,6 +91,16 @@ void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);
 /* Questions may wait for room: call it after each jail_ask_*. */
 void place_watch(struct place *place);
+
+/* provider_jail.c: another jail takes the place of its own, which is handed back; what was asked of
+ * that one hears `why`. */
+int place_exchange(struct place *place, struct jail *jail, const struct err *why,
+                   struct jail **ret_old, struct err *err) MUST_USE;
+
+/* jail_rollback.c */
+void jail_rollback(struct place *place, struct str image, engine_done *done, void *ctx);
+/* The place goes: whoever waits hears it. */
+void jail_rollback_leave(struct place *place, const struct err *why);
 
 /* jail_warden.c */
 /* A jail was asked for. */

@@ -85,8 +85,7 @@ static void on_pooled(UNUSED struct request *request, UNUSED const struct warden
 void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
                     struct jail_plan *plan)
 {
-    plan->mounts[0] = (struct jail_mount){.src = provider->kernels, .dst = RUNTIME_DIR};
-    plan->mount_count = 1;
+    runtime_places_plan(NULL, &provider->runtimes, plan);
     plan->limits.memory_bytes = limits->memory_bytes;
     plan->limits.cpu_milli = limits->cpu_milli;
     plan->limits.pids = limits->pids;

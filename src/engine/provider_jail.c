@@ -1,11 +1,13 @@
 /* The tier jail: one warden makes the places, its jails run on the loop. Writable layers lie in
- * memory, within the sandbox's limit; what shall last lies in a volume. */
+ * memory, within the sandbox's limit; what shall last lies in a volume, or is copied to a layer on
+ * disk (jail_layers.h). */
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "egress/gateway.h"
 #include "engine/config.h"
+#include "engine/jail_layers.h"
 #include "engine/jail_place.h"
 #include "io/pool.h"
 #include "jail/volumes.h"
@@ -59,6 +61,9 @@ static void place_free(struct place *place)
     (void)timer_free(place->gone_timer);
     (void)gateway_close(place->network);
     (void)jail_free(place->jail);
+    buf_done(&place->policy);
+    buf_done(&place->base_image);
+    buf_done(&place->own_image);
     arena_done(&place->arena);
     free(place->id);
     free(place->volume);
@@ -104,6 +109,24 @@ static void on_jail(void *ctx, UNUSED int events)
         place_free(place);
     else
         place_watch(place);
+}
+
+int place_exchange(struct place *place, struct jail *jail, const struct err *why,
+                   struct jail **ret_old, struct err *err)
+{
+    struct watch *watch = NULL;
+    if (watch_new(place->provider_loop, jail_fd(jail), WATCH_READ, on_jail, place, &watch, err) < 0)
+        return -1;
+    drop_ops(place, why);
+    (void)watch_free(place->watch);
+    place->gone_timer = timer_free(place->gone_timer);
+    place->is_gone = false;
+    place->oom_kills = 0;
+    *ret_old = place->jail;
+    place->jail = jail;
+    place->watch = watch;
+    place->network = gateway_close(place->network);
+    return 0;
 }
 
 /* --- Places --- */
@@ -185,16 +208,15 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->next = provider->places;
     provider->places = place;
     *making = (struct making){place, arena_dup(&place->arena, info->network), done, ctx};
+    buf_put(&place->policy, info->network);
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
-    if (!jail_is_offline(info->network) && jail_network_plan(place, &err) < 0) {
+    if ((!jail_is_offline(info->network) && jail_network_plan(place, &err) < 0) ||
+        jail_layers_plan(place, spec, &err) < 0) {
         fail(making, &err);
         return;
     }
-    if (spec->snapshot_count > 0) {
-        (void)err_set(&err, ERR_UNSUPPORTED, "a sandbox of the tier 'jail' has no snapshots");
-        fail(making, &err);
-    } else if (spec->volume.len > 0) {
+    if (spec->volume.len > 0) {
         jail_volume_attach(provider, spec->volume, on_attached, making);
     } else {
         ask_make(making);
@@ -229,6 +251,8 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     uint32_t number = 0;
     (void)err_set(&gone, ERR_GONE, "the sandbox ended");
     drop_ops(place, &gone);
+    jail_layers_leave(place, &gone);
+    jail_rollback_leave(place, &gone);
     *ending = (struct ending){provider, mem_dup_cstr(place->volume), done, ctx};
     bool is_asked = !place->is_gone && provider->warden != NULL &&
                     jail_ask_end(place->jail, &number, &err) == 0;
@@ -244,13 +268,7 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
         place_free(place);
 }
 
-/* --- Freezing --- */
-
-static void on_frozen(struct request *request, UNUSED const struct warden_event *event,
-                      const struct err *why)
-{
-    request->image_done(request->ctx, (struct str){0}, 0, why);
-}
+/* --- Freezing and keeping --- */
 
 static void on_thawed(struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
@@ -260,13 +278,7 @@ static void on_thawed(struct request *request, UNUSED const struct warden_event 
 
 static void pause_place(struct place *place, image_done *done, void *ctx)
 {
-    struct err err = {0};
-    uint32_t number = 0;
-    if (jail_ask_freeze(place->jail, true, &number, &err) < 0) {
-        done(ctx, (struct str){0}, 0, &err);
-        return;
-    }
-    jail_warden_asked(place->provider, number, on_frozen, ctx)->image_done = done;
+    jail_layers_keep(place, JAIL_KEEP_PAUSE, done, ctx);
 }
 
 static void resume(struct place *place, engine_done *done, void *ctx)
@@ -280,13 +292,60 @@ static void resume(struct place *place, engine_done *done, void *ctx)
     jail_warden_asked(place->provider, number, on_thawed, ctx)->plain_done = done;
 }
 
+static void checkpoint(struct place *place, image_done *done, void *ctx)
+{
+    jail_layers_keep(place, JAIL_KEEP_CHECKPOINT, done, ctx);
+}
+
+static void create_snapshot(struct place *place, UNUSED struct str id, image_done *done, void *ctx)
+{
+    jail_layers_keep(place, JAIL_KEEP_WHOLE, done, ctx);
+}
+
+static void delete_image(struct provider *provider, UNUSED struct str image)
+{
+    jail_layers_sweep_soon(provider);
+}
+
+static void delete_snapshot(struct provider *provider, UNUSED struct str image, engine_done *done,
+                            void *ctx)
+{
+    jail_layers_sweep_soon(provider);
+    done(ctx, NULL);
+}
+
+static void set_network(struct place *place, struct str policy)
+{
+    buf_clear(&place->policy);
+    buf_put(&place->policy, policy);
+    jail_network_set(place, policy);
+}
+
 /* --- Clearing up, opening, closing --- */
+
+struct clearing {
+    struct provider *provider;
+    engine_done *done;
+    void *ctx;
+};
+
+static void volumes_cleared(void *ctx, const struct err *why)
+{
+    struct clearing *clearing = ctx;
+    if (why != NULL)
+        clearing->done(clearing->ctx, why);
+    else
+        jail_layers_reclaim(clearing->provider, clearing->done, clearing->ctx);
+    free(clearing);
+}
 
 static void reclaim(struct provider *provider, UNUSED const struct map *sandboxes,
                     const struct map *volumes, UNUSED const struct map *snapshots,
                     engine_done *done, void *ctx)
 {
-    jail_volumes_reclaim(provider, volumes, done, ctx);
+    struct clearing *clearing = mem_alloc(sizeof *clearing);
+    *clearing = (struct clearing){provider, done, ctx};
+    jail_volumes_reclaim(provider, volumes, volumes_cleared, clearing);
 }
 
 static void close_provider(struct provider *provider)
@@ -294,6 +353,7 @@ static void close_provider(struct provider *provider)
     struct err err = {0};
     jail_warden_stop(provider);
     (void)pool_free(provider->disk);
+    jail_layers_close(provider);
     jail_network_stop(provider);
     if (provider->volumes != NULL && volumes_rest(provider->volumes, &err) < 0)
         log_warn("jail.volumes", LOG_STR("error", err.msg));
@@ -308,11 +368,13 @@ static int open_provider(const struct provider_host *host, struct provider **ret
     const struct config_list *servers = &host->config->egress.dns_servers;
     struct provider *provider = mem_alloc(sizeof *provider);
     provider->host = host;
+    runtimes_use(host->data_dir);
     for (size_t i = 0; i < servers->len; i++)
         buf_printf(&provider->dns_servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(servers->items[i]));
     if (pool_open(host->loop, 1, DISK_QUEUE, &provider->disk, err) < 0 ||
         volumes_open(host->data_dir, &provider->volumes, err) < 0 ||
-        runtimes_unpack(host->data_dir, provider->kernels, sizeof provider->kernels, err) < 0 ||
+        jail_layers_open(provider, err) < 0 ||
+        runtime_places_make(NULL, host->data_dir, &provider->runtimes, err) < 0 ||
         jail_warden_start(provider, err) < 0) {
         close_provider(provider);
         return -1;
@@ -330,6 +392,7 @@ const struct provider_table provider_jail = {
     .name = "jail",
     .tier = ENGINE_TIER_JAIL,
     .runtime = "bash",
+    .keeps_images = true,
     .open = open_provider,
     .close = close_provider,
     .maker_pid = maker_pid,
@@ -359,9 +422,15 @@ const struct provider_table provider_jail = {
     .port = jail_port,
     .pause = pause_place,
     .resume = resume,
-    .network = jail_network_set,
+    .checkpoint = checkpoint,
+    .rollback = jail_rollback,
+    .image_delete = delete_image,
+    .network = set_network,
     .volume_create = jail_volume_create,
     .volume_exists = jail_volume_exists,
     .volume_delete = jail_volume_delete,
+    .snapshot_create = create_snapshot,
+    .snapshot_exists = jail_layers_exist,
+    .snapshot_delete = delete_snapshot,
     .reclaim = reclaim,
 };

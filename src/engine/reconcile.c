@@ -57,6 +57,20 @@ void engine_sweep_blobs(struct engine *engine)
     store_sweep_blobs(engine->store, &kept, STORE_BLOB_GRACE_MS, NULL, NULL);
 }
 
+void engine_each_image(const struct engine *engine, enum engine_tier tier,
+                       void (*call)(void *ctx, struct str image), void *ctx)
+{
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *sandbox = entry->value;
+        if (sandbox->info.tier != tier)
+            continue;
+        call(ctx, buf_str(&sandbox->image));
+        VEC_EACH (checkpoint, &sandbox->checkpoints)
+            call(ctx, str_of(checkpoint->image));
+    }
+    snapshot_each_image(engine, tier, call, ctx);
+}
+
 void engine_reconcile(struct engine *engine)
 {
     struct store_batch *batch = store_begin(engine->store);

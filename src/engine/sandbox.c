@@ -350,6 +350,7 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
         sandbox_add_checkpoint(sandbox, str_of(id),
                                shooting->name[0] == '\0' ? str_of(id) : str_of(shooting->name),
                                image, clock_date_ms());
+        sandbox_forget_image(sandbox);
         sandbox->info.version++;
         struct store_batch *batch = store_begin(sandbox->engine->store);
         sandbox_save(sandbox, batch);
@@ -427,6 +428,7 @@ static void on_rolled(void *ctx, const struct err *why)
         answer_give(rolling->answer, why);
     } else {
         sandbox_cut_checkpoints(sandbox, rolling->kept);
+        sandbox_forget_image(sandbox);
         sandbox->info.version++;
         struct store_batch *batch = store_begin(sandbox->engine->store);
         sandbox_save(sandbox, batch);

@@ -336,7 +336,7 @@ void sandbox_begin_resume(struct sandbox *sandbox)
     if (sandbox->place != NULL)
         table->resume(sandbox->place, on_resumed, sandbox);
     else
-        sandbox_make_place(sandbox, buf_str(&sandbox->image), on_remade, sandbox);
+        sandbox_make_place(sandbox, sandbox_last_image(sandbox), on_remade, sandbox);
 }
 
 /* --- Stopping --- */

@@ -122,6 +122,20 @@ void sandbox_drop_images(struct sandbox *sandbox)
     sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&image));
 }
 
+void sandbox_forget_image(struct sandbox *sandbox)
+{
+    AUTO_BUF struct buf image = sandbox->image;
+    sandbox->image = (struct buf){0};
+    sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&image));
+}
+
+struct str sandbox_last_image(const struct sandbox *sandbox)
+{
+    if (sandbox->image.len > 0 || sandbox->checkpoints.len == 0)
+        return buf_str(&sandbox->image);
+    return str_of(vec_last(&sandbox->checkpoints)->image);
+}
+
 /* --- Filling in --- */
 
 static int64_t time_of(int64_t wanted_ms, int64_t fallback_seconds)

@@ -107,6 +107,16 @@ void snapshot_keep_images(const struct engine *engine, struct store_hashes *kept
     }
 }
 
+void snapshot_each_image(const struct engine *engine, enum engine_tier tier,
+                         void (*call)(void *ctx, struct str image), void *ctx)
+{
+    MAP_EACH (entry, &engine->snapshots) {
+        const struct snapshot *snapshot = entry->value;
+        if (snapshot->info.tier == tier)
+            call(ctx, buf_str(&snapshot->image));
+    }
+}
+
 /* A build that a restart cut off leaves nothing: it is begun anew by whoever wants it. */
 void snapshot_reconcile(struct engine *engine, struct store_batch *batch)
 {
@@ -411,7 +421,7 @@ void engine_snapshot_delete(struct engine *engine, const struct engine_caller *c
     }
     size_t users = users_of(snapshot);
     if (users > 0 || snapshot->info.state == SNAPSHOT_BUILDING) {
-        answer_fail(answer, ERR_BUSY, "snapshot '%.*s' is %s", STR_ARG(id),
+        answer_fail(answer, ERR_CONFLICT, "snapshot '%.*s' is %s", STR_ARG(id),
                     users > 0 ? "in use by a sandbox" : "being built");
         return;
     }

@@ -50,7 +50,7 @@ struct snapshot_list {
 int engine_snapshot_list(struct engine *engine, const struct engine_caller *caller,
                          const struct engine_page *page, struct arena *arena,
                          struct snapshot_list *ret_list, struct err *err) MUST_USE;
-/* BUSY while a sandbox stands on it. */
+/* CONFLICT while a sandbox stands on it or it is being built. */
 void engine_snapshot_delete(struct engine *engine, const struct engine_caller *caller,
                             struct str id, engine_done *done, void *ctx);
 

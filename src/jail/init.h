@@ -23,7 +23,7 @@ enum init_message {
     INIT_ADOPT,      /* a birth (zygote.h): what is born there is a command with this id */
     INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */
-    INIT_READY = 128, /* the fence stands; first message of all */
+    INIT_READY = 128, /* the fence stands; init's first message */
     INIT_BROKEN,      /* err: the fence could not be built; last message of all */
     INIT_STARTED,     /* pid inside; with a terminal its controlling descriptor */
     INIT_REFUSED,     /* stage, errno: the command did not start */
@@ -33,6 +33,8 @@ enum init_message {
     INIT_PART,        /* records; more follows */
     INIT_ANSWER,      /* to a file verb; last one */
     INIT_FAILED,      /* err: to a file verb, a connect or an adopt; last one */
+    /* before init runs, to the maker alone */
+    INIT_LAYER = 192, /* with the writable layer, when it lies in memory */
 };
 
 enum { INIT_FLAG_TTY = 1 };

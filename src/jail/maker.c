@@ -260,7 +260,8 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
-    struct made made = {.pid = -1, .pidfd = -1, .control_fd = -1, .tree_fd = -1, .map = {.fd = -1}};
+    struct made made = {
+        .pid = -1, .pidfd = -1, .control_fd = -1, .tree_fd = -1, .layer_fd = -1, .map = {.fd = -1}};
     memset(made.sockets, -1, sizeof made.sockets);
     if (ids_take(&maker->ids, &made.outer_id, err) < 0)
         return -1;
@@ -356,6 +357,7 @@ bool maker_clear(struct maker *maker, struct made *made)
     /* A gateway's sockets may live on in the daemon. */
     net_give_back(&maker->nets, &made->net, !made->has_gateway);
     undertaker_take(&maker->undertaker, &made->tree_fd);
+    undertaker_take(&maker->undertaker, &made->layer_fd);
     if (!cgroup_retire(&maker->cgroups, &made->cgroup, &made->last, maker->keep))
         return false;
     ids_give_back(&maker->ids, made->outer_id);

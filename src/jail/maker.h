@@ -35,6 +35,7 @@ struct made {
     int control_fd; /* the daemon's end of init's socket */
     struct net net;
     int tree_fd;               /* its mount namespace; -1: not held */
+    int layer_fd;              /* its writable layer, when that lies in memory; -1: none */
     int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
     bool has_sources;          /* directories of the host are mounted in it */
     struct mount_set *mounts;  /* until maker_undock: its process takes them from our table */

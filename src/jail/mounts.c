@@ -300,15 +300,16 @@ static int enter_new_root(struct err *err)
     return 0;
 }
 
-int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
-                 struct err *err)
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
+                 struct mounts_kept *ret_kept, struct err *err)
 {
     bool overlay = has_overlay(set, plan);
-    if ((overlay ? mounts_build_overlay(set, plan, err) : build_plain(plan, err)) < 0)
+    *ret_kept = (struct mounts_kept){.anchor = -1, .layer = -1};
+    if ((overlay ? mounts_build_overlay(set, plan, ret_kept, err) : build_plain(plan, err)) < 0)
         return -1;
     if (add_proc(overlay ? NEW_OVERLAY : NEW_ROOT, err) < 0 || enter_new_root(err) < 0)
         return -1;
-    if (overlay && mounts_enter_overlay(plan, ret_anchor, err) < 0)
+    if (overlay && mounts_enter_overlay(plan, &ret_kept->anchor, err) < 0)
         return -1;
     if (add_memory_places(plan, err) < 0 || add_volumes(set, overlay, err) < 0)
         return -1;

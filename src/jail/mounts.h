@@ -65,10 +65,15 @@ void mounts_prepare(bool as_root);
 #define JAIL_ANCHOR_ROOT "/r"
 #define JAIL_ANCHOR_SPARE "/s"
 
-/* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". For an
- * overlay root the anchor's descriptor comes back, else *ret_anchor stays. */
-int mounts_enter(const struct mount_set *set, const struct jail_plan *plan, int *ret_anchor,
-                 struct err *err) MUST_USE;
+/* What is left of the making of a tree; -1: none. */
+struct mounts_kept {
+    int anchor; /* of an overlay root */
+    int layer;  /* its writable layer, when that lies in memory: nothing else leads there */
+};
+
+/* In the jail's process, in its own namespaces: makes the tree complete and makes it "/". */
+int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
+                 struct mounts_kept *ret_kept, struct err *err) MUST_USE;
 
 /* Parts of the template that are mounts of their own; NULL behind the last. */
 enum { MOUNTS_PARTS_MAX = 16 };

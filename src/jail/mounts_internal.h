@@ -23,9 +23,9 @@ int mounts_new_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned a
 /* A tmpfs of the size that the plan gives what is written. */
 int mounts_new_memory(const struct jail_plan *plan, struct err *err) MUST_USE;
 
-/* Puts an overlay of the set's layers together at NEW_OVERLAY. */
+/* Puts an overlay of the set's layers together at NEW_OVERLAY. Sets `layer` of `kept`. */
 int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan,
-                         struct err *err) MUST_USE;
+                         struct mounts_kept *kept, struct err *err) MUST_USE;
 /* With the anchor as "/": makes the overlay "/" and gives the anchor's descriptor. */
 int mounts_enter_overlay(const struct jail_plan *plan, int *ret_anchor, struct err *err) MUST_USE;
 /* A place in a tree, by its path without the leading slash; no link on the way is followed and the

@@ -89,7 +89,8 @@ static int carry_over(bool has_base, struct err *err)
     return 0;
 }
 
-static int attach_upper(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+static int attach_upper(const struct mount_set *set, const struct jail_plan *plan,
+                        struct mounts_kept *kept, struct err *err)
 {
     AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
     if (set->upper_fd < 0)
@@ -100,7 +101,10 @@ static int attach_upper(const struct mount_set *set, const struct jail_plan *pla
     if ((mkdir(WRITABLE "/upper", 0755) < 0 && errno != EEXIST) ||
         (mkdir(WRITABLE "/work", 0755) < 0 && errno != EEXIST))
         return err_sys(err, errno, "make the writable layer");
-    return 0;
+    if (memory < 0)
+        return 0;
+    kept->layer = SYS(open(WRITABLE "/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return kept->layer < 0 ? err_sys(err, errno, "open the writable layer") : 0;
 }
 
 /* Highest first, as overlayfs wants them. Without a base the template's is the lowest. */
@@ -209,10 +213,11 @@ static int own_places(const struct mount_set *set, const struct jail_plan *plan,
     return mounts_own_places(set, plan, upper, err);
 }
 
-int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
+int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan,
+                         struct mounts_kept *kept, struct err *err)
 {
-    if (attach_upper(set, plan, err) < 0 || own_places(set, plan, err) < 0 || add_anchor(err) < 0 ||
-        mount_layers(set, plan, err) < 0)
+    if (attach_upper(set, plan, kept, err) < 0 || own_places(set, plan, err) < 0 ||
+        add_anchor(err) < 0 || mount_layers(set, plan, err) < 0)
         return -1;
     return carry_over(plan->base != NULL, err);
 }

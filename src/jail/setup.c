@@ -11,8 +11,10 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/filter.h"
+#include "jail/init.h"
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
+#include "jail/wire.h"
 
 enum { INIT_FD = 5, ALIVE_FD = 6, ANCHOR_FD = 7 };
 
@@ -42,6 +44,17 @@ static int own_cgroup_view(struct err *err)
     if (DEFENDED(CGROUP_NS) && SYS(unshare(CLONE_NEWCGROUP)) < 0)
         return err_sys(err, errno, "make a cgroup namespace");
     return 0;
+}
+
+/* The maker keeps it, so that it can be copied; no process of the jail does. */
+static int hand_layer(int layer, struct err *err)
+{
+    AUTO_CLOSE int fd = layer;
+    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    if (fd < 0)
+        return 0;
+    wire_begin(&out, INIT_LAYER, 0);
+    return wire_send(SETUP_CONTROL_FD, buf_str(&out), &fd, 1, err);
 }
 
 /* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
@@ -109,20 +122,21 @@ static int run_init(struct err *err)
 int setup_run(const struct setup *setup, struct err *err)
 {
     const struct jail_limits *limits = &setup->plan->limits;
-    int anchor = -1;
+    struct mounts_kept kept;
     if (become_tenant(err) < 0 || name_host(setup->plan, err) < 0 || own_cgroup_view(err) < 0)
         return -1;
-    if (mounts_enter(setup->mounts, setup->plan, &anchor, err) < 0)
+    if (mounts_enter(setup->mounts, setup->plan, &kept, err) < 0)
         return -1;
     /* From here on only the jail's own tree can be named. */
-    if (arrange_descriptors(setup, anchor, err) < 0 || reset_signals(err) < 0)
+    if (hand_layer(kept.layer, err) < 0 || arrange_descriptors(setup, kept.anchor, err) < 0 ||
+        reset_signals(err) < 0)
         return -1;
     if (lockdown_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
         return -1;
     /* A change of credentials clears this, so not before. */
     if (die_with_maker(err) < 0)
         return -1;
-    if (second_fence(setup, anchor >= 0, err) < 0 || filter_install(err) < 0)
+    if (second_fence(setup, kept.anchor >= 0, err) < 0 || filter_install(err) < 0)
         return -1;
     return run_init(err);
 }

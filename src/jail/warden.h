@@ -21,11 +21,12 @@ enum warden_message {
     WARDEN_KILL,     /* jail, command: ends it and all its descendants */
     WARDEN_TEMPLATE, /* names to import; its program: kernels are forked from it */
     WARDEN_FORK,     /* jail, command; birth, line, output, errors: never answered (zygote.h) */
+    WARDEN_LAYER,    /* jail: answered with its writable layer */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
-    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER */
+    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER */
     WARDEN_FAILED,      /* err */
     WARDEN_PREPARED,    /* answer to TEMPLATE: names that could not be imported */
 };

@@ -114,16 +114,32 @@ void warden_clear_jail(struct slot *slot)
     warden.buried--;
 }
 
+/* What a new jail says first; its writable layer comes before that. */
+static ssize_t hear_built(struct made *made, struct wire_head *ret_head, struct wire_in *ret_in,
+                          struct err *err)
+{
+    for (;;) {
+        int fds[WIRE_FDS_MAX];
+        *ret_head = (struct wire_head){0};
+        ssize_t len = wire_recv(made->control_fd, warden.in, fds, false, err);
+        *ret_in = wire_open(str_n(warden.in, len > 0 ? (size_t)len : 0), ret_head);
+        bool is_layer = len > 0 && ret_head->type == INIT_LAYER && made->layer_fd < 0;
+        if (is_layer)
+            made->layer_fd = fd_take(&fds[0]);
+        wire_close_fds(fds);
+        if (!is_layer)
+            return len;
+    }
+}
+
 /* First word of a new jail: ready, or why not. */
 static void on_built(size_t index)
 {
     struct slot *slot = &warden.slots.ptr[index];
-    int fds[WIRE_FDS_MAX];
     struct err err = {0};
     struct wire_head head = {0};
-    ssize_t len = wire_recv(slot->made.control_fd, warden.in, fds, false, &err);
-    struct wire_in in = wire_open(str_n(warden.in, len > 0 ? (size_t)len : 0), &head);
-    wire_close_fds(fds);
+    struct wire_in in = {0};
+    ssize_t len = hear_built(&slot->made, &head, &in, &err);
     if (len < 0 && err.sys == EAGAIN && !slot->is_dead)
         return;
     uint32_t request = slot->request;

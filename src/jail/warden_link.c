@@ -340,6 +340,13 @@ int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request, str
     return send_request(jail->warden, request, ret_request, err);
 }
 
+int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(jail->warden, WARDEN_LAYER);
+    wire_put_u32(&jail->warden->out, jail->number);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
 int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
                      struct err *err)
 {
@@ -461,6 +468,16 @@ int jail_listen(struct jail *jail, uint16_t port, struct err *err)
         warden_await(jail->warden, request, &event, err) < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : event.fd;
+}
+
+int jail_layer(struct jail *jail, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_ask_layer(jail, &request, err) < 0 ||
+        warden_await(jail->warden, request, &event, err) < 0)
+        return -1;
+    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
 }
 
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err)

@@ -45,7 +45,7 @@ pid_t warden_pid(const struct warden_link *warden);
 enum warden_event_type {
     WARDEN_EVENT_MADE,     /* `jail`: the caller's from here on */
     WARDEN_EVENT_STATS,    /* `stats`: answer to jail_ask_stat and jail_ask_end */
-    WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen with `fd`, the caller's */
+    WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen, _layer with `fd`, the caller's */
     WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
     WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
@@ -87,6 +87,10 @@ int jail_ask_kill(struct jail *jail, uint32_t command, uint32_t *ret_request,
  * program in there has taken the port. */
 int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
                     struct err *err) MUST_USE;
+/* The directory that takes the writes of a jail whose layer lies in memory: no other way leads
+ * there. It is the tenant's, and it changes while anything in the jail runs. UNSUPPORTED for any
+ * other jail. */
+int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 /* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
  * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
 int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
@@ -104,5 +108,6 @@ int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) 
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
+int jail_layer(struct jail *jail, struct err *err) MUST_USE;                 /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

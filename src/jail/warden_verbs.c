@@ -115,8 +115,10 @@ static void on_relayer(uint32_t request, struct wire_in *in)
     if (slot == NULL)
         return;
     if (plan_get(in, &plan, &err) == 0 &&
-        relayer_run(&warden.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0)
+        relayer_run(&warden.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0) {
+        undertaker_take(&warden.maker.undertaker, &slot->made.layer_fd);
         return warden_say_done(request);
+    }
     /* Without its mounts it is of no use to anybody. */
     if (broken)
         maker_kill(&warden.maker, &slot->made);
@@ -135,6 +137,20 @@ static void on_listen(uint32_t request, struct wire_in *in)
         return warden_say_failed(request, &err);
     wire_begin(&warden.out, WARDEN_DONE, request);
     warden_say(&fd, 1);
+}
+
+static void on_layer(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct err err = {0};
+    if (slot == NULL)
+        return;
+    if (slot->made.layer_fd < 0) {
+        (void)err_set(&err, ERR_UNSUPPORTED, "the jail writes to no layer in memory");
+        return warden_say_failed(request, &err);
+    }
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(&slot->made.layer_fd, 1);
 }
 
 static void on_kill(uint32_t request, struct wire_in *in)
@@ -169,6 +185,7 @@ static const struct {
     {WARDEN_KILL, on_kill},
     {WARDEN_TEMPLATE, warden_on_template},
     {WARDEN_FORK, on_fork},
+    {WARDEN_LAYER, on_layer},
 };
 
 static void dispatch(struct wire_head head, struct wire_in *in)

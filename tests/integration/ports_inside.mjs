@@ -36,6 +36,7 @@ const app = http.createServer((req, res) => {
     res.writeHead(302, { location: url.searchParams.get('to'), 'set-cookie': ['a=1; Domain=example.com; Path=/', 'b=2'] });
     res.end();
   } else if (url.pathname === '/hang') {
+    console.log('hanging');
     req.on('close', () => console.log('hang closed'));
   } else if (url.pathname === '/none') {
     res.writeHead(204);

@@ -216,7 +216,8 @@ test('a token file that cannot be trusted or used is refused with the way out', 
   const linked = tempDir(t);
   writeFileSync(join(linked, 'secret'), `${good}\n`, { mode: 0o600 });
   symlinkSync('secret', join(linked, 'token'));
-  assert.equal((await (await serve(t, { dir: linked })).get('/readyz')).status, 200);
+  const server = await serve(t, { dir: linked });
+  await until(async () => (await server.get('/readyz')).status === 200);
 });
 
 test('a data directory that others can write is not used', T, async (t) => {

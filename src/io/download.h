@@ -1,0 +1,24 @@
+#pragma once
+
+/* A file from the web onto the disk, for a command that waits for it (libcurl).
+ *
+ * What the file has already is not asked for again, so a download that broke off goes on where it
+ * stopped; a server that cannot do that sends all of it. Proxies are those of the environment and
+ * redirects are followed: whoever calls knows the content by its digest and trusts no server. */
+
+#include "base/str.h"
+
+struct err;
+
+struct download {
+    const char *url; /* http or https */
+    int fd;          /* of the file, readable and writable */
+    uint64_t limit;  /* bytes of the whole: TOO_LARGE */
+    /* Now and then: bytes that are there and bytes in all, 0 while unknown. May be NULL. */
+    void (*progress)(void *ctx, uint64_t have, uint64_t total);
+    void *ctx;
+};
+
+/* A passing failure is tried again. NOT_FOUND, TOO_LARGE, or UNAVAILABLE with the server's host and
+ * what it said; what has come by then stays in the file. */
+int download_run(const struct download *download, struct err *err) MUST_USE;

@@ -1,0 +1,145 @@
+/* What the Node kernel cannot do in JavaScript: move its line out of the way of the code, and be
+ * interrupted while it computes. Loaded by script/node.mjs; runs inside the jail.
+ *
+ * A signal reaches JavaScript only between two of its turns, so code that never ends a turn would
+ * never hear of it. Here a thread waits for SIGINT beside Node's own handler. When the main thread
+ * does not say heard() in a moment, it is computing: then V8 is told to end what runs. A cell loses
+ * its turn by that, and so does a timer's call.
+ *
+ * Only Node's C interface and three functions of V8 without arguments are used, found by name when
+ * the library is loaded, so that nothing of Node is needed to build it. */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+enum { LINE_MIN = 10, PATIENCE_US = 30000, NAPI_OK = 0 };
+
+/* Of Node-API, whose binary interface is stable (node_api.h). */
+typedef struct napi_value_ *napi_value;
+typedef struct napi_env_ *napi_env;
+typedef struct napi_info_ *napi_info;
+typedef napi_value (*napi_function)(napi_env env, napi_info info);
+int napi_create_function(napi_env, const char *, size_t, napi_function, void *, napi_value *);
+int napi_create_int32(napi_env, int32_t, napi_value *);
+int napi_get_boolean(napi_env, bool, napi_value *);
+int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
+napi_value napi_register_module_v1(napi_env env, napi_value exports);
+
+/* One interrupt at a time:
+ *   QUIET -> ASKED       on_sigint
+ *   ASKED -> QUIET       heard(): the main thread deals with it
+ *   ASKED -> TERMINATED  the thread, which then has V8 end what runs
+ *   TERMINATED -> QUIET  heard(), which takes the order back if nothing has heeded it yet */
+enum state { QUIET, ASKED, TERMINATED };
+static atomic_int state = QUIET;
+
+static sem_t asked;
+static struct sigaction nodes;
+static void *isolate;
+static void (*terminate)(void *isolate);
+static void (*cancel)(void *isolate);
+
+static void on_sigint(int signo, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    int quiet = QUIET;
+    if (atomic_compare_exchange_strong(&state, &quiet, ASKED))
+        (void)sem_post(&asked);
+    if ((nodes.sa_flags & SA_SIGINFO) != 0)
+        nodes.sa_sigaction(signo, info, context);
+    else if (nodes.sa_handler != SIG_DFL && nodes.sa_handler != SIG_IGN)
+        nodes.sa_handler(signo);
+    errno = kept;
+}
+
+static void *watch(void *ctx)
+{
+    for (;;) {
+        int expected = ASKED;
+        while (sem_wait(&asked) < 0)
+            ;
+        (void)usleep(PATIENCE_US);
+        if (atomic_compare_exchange_strong(&state, &expected, TERMINATED))
+            terminate(isolate);
+    }
+    return ctx;
+}
+
+/* True when an interrupt was under way and is dealt with now. */
+static bool settle(void)
+{
+    int was = atomic_exchange(&state, QUIET);
+    if (was == TERMINATED)
+        cancel(isolate);
+    return was != QUIET;
+}
+
+static napi_value heard(napi_env env, UNUSED napi_info info)
+{
+    napi_value result = NULL;
+    (void)napi_get_boolean(env, settle(), &result);
+    return result;
+}
+
+/* Code that reads its standard input finds nothing there. */
+static int take_line(void)
+{
+    int line = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, LINE_MIN);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0)
+        (void)dup2(null, STDIN_FILENO);
+    (void)close(null);
+    return line;
+}
+
+static bool find_engine(void)
+{
+    void *(*current)(void);
+    *(void **)&current = dlsym(RTLD_DEFAULT, "_ZN2v87Isolate10GetCurrentEv");
+    *(void **)&terminate = dlsym(RTLD_DEFAULT, "_ZN2v87Isolate18TerminateExecutionEv");
+    *(void **)&cancel = dlsym(RTLD_DEFAULT, "_ZN2v87Isolate24CancelTerminateExecutionEv");
+    if (current == NULL || terminate == NULL || cancel == NULL)
+        return false;
+    isolate = current();
+    return true;
+}
+
+/* After Node's own handler is in place, which ours calls. */
+static bool watch_sigint(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_sigint, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigset_t all, before;
+    pthread_t thread;
+    if (!find_engine() || sem_init(&asked, 0, 0) < 0)
+        return false;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int made = pthread_create(&thread, NULL, watch, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return made == 0 && sigaction(SIGINT, NULL, &nodes) == 0 && sigaction(SIGINT, &ours, NULL) == 0;
+}
+
+static void offer(napi_env env, napi_value exports, const char *name, napi_function function)
+{
+    napi_value value;
+    if (napi_create_function(env, name, strlen(name), function, NULL, &value) == NAPI_OK)
+        (void)napi_set_named_property(env, exports, name, value);
+}
+
+napi_value napi_register_module_v1(napi_env env, napi_value exports)
+{
+    napi_value line;
+    offer(env, exports, "heard", heard);
+    if (watch_sigint() && napi_create_int32(env, take_line(), &line) == NAPI_OK)
+        (void)napi_set_named_property(env, exports, "line", line);
+    return exports;
+}

@@ -1,0 +1,195 @@
+#include "runtime/obtain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "base/tree.h"
+#include "runtime/obtain_internal.h"
+
+/* Says which version a tree is; written before the tree gets its place. */
+#define STAMP ".sandglass-runtime"
+
+static const char *kind_of(const struct runtime *runtime)
+{
+    return runtime->source == RUNTIME_DEBIAN ? "roots" : "trees";
+}
+
+void runtime_dir(const struct runtime *runtime, const char *data_dir, char out[RUNTIME_PATH_MAX])
+{
+    (void)snprintf(out, RUNTIME_PATH_MAX, "%s/runtimes/%s/%s", data_dir, kind_of(runtime),
+                   runtime->name);
+}
+
+void obtain_say(const struct obtaining *obtaining, const char *step, uint64_t have, uint64_t total)
+{
+    if (obtaining->how->progress != NULL)
+        obtaining->how->progress(obtaining->how->ctx, step, have, total);
+}
+
+bool runtime_added(const struct runtime *runtime, const char *data_dir,
+                   char version[RUNTIME_VERSION_SIZE])
+{
+    char dir[RUNTIME_PATH_MAX];
+    struct err ignored;
+    AUTO_BUF struct buf text = buf_with_limit(RUNTIME_VERSION_SIZE);
+    version[0] = '\0';
+    runtime_dir(runtime, data_dir, dir);
+    AUTO_CLOSE int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return false;
+    AUTO_CLOSE int fd = openat(dir_fd, STAMP, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || buf_read_all(&text, fd, &ignored) < 0)
+        return false;
+    struct str line = str_trim(buf_str(&text));
+    (void)snprintf(version, RUNTIME_VERSION_SIZE, "%.*s", STR_ARG(line));
+    return true;
+}
+
+/* One at a time for each name; the lock goes with its descriptor. */
+static int take_lock(const char *incoming, const char *name, struct err *err)
+{
+    char path[RUNTIME_PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s.lock", incoming, name) >= sizeof path)
+        return err_set(err, ERR_TOO_LARGE, "the data directory's path is too long");
+    AUTO_CLOSE int fd = SYS(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", path);
+    if (SYS(flock(fd, LOCK_EX | LOCK_NB)) < 0)
+        return errno == EWOULDBLOCK
+                   ? err_set(err, ERR_BUSY, "runtime '%s' is being added or removed already", name)
+                   : err_sys(err, errno, "lock '%s'", path);
+    return fd_take(&fd);
+}
+
+/* Away in one step, then taken apart; what a crash leaves goes with the next one. */
+static int discard(const char *incoming, const char *dir, const char *name, struct err *err)
+{
+    char trash[RUNTIME_PATH_MAX];
+    (void)snprintf(trash, sizeof trash, "%s/trash", incoming);
+    if (fd_make_dirs(trash, 0700, err) < 0)
+        return -1;
+    AUTO_CLOSE int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_CLOSE int trash_fd = open(trash, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (trash_fd < 0)
+        return err_sys(err, errno, "open '%s'", trash);
+    if (dir_fd < 0)
+        return err_sys(err, errno, "open '%s'", dir);
+    int moved = tree_discard(dir_fd, name, trash_fd, err);
+    struct err ignored;
+    int cleared = tree_reclaim(trash_fd, moved < 0 ? &ignored : err);
+    return moved < 0 ? moved : cleared;
+}
+
+static int write_stamp(const struct obtaining *obtaining, const char *dir, struct err *err)
+{
+    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_BUF struct buf text = {0};
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", dir);
+    buf_printf(&text, "%s\n", obtaining->runtime->version);
+    if (fd_replace_file(fd, STAMP, buf_str(&text), 0444, err) < 0)
+        return -1;
+    return obtain_seal(fd, err);
+}
+
+/* The old one, if any, changes places with the new one and goes. */
+static int publish(const struct obtaining *obtaining, const char *ready, struct err *err)
+{
+    char place[RUNTIME_PATH_MAX], parent[RUNTIME_PATH_MAX];
+    const char *data_dir = obtaining->how->data_dir;
+    (void)snprintf(parent, sizeof parent, "%s/runtimes/%s", data_dir, kind_of(obtaining->runtime));
+    runtime_dir(obtaining->runtime, data_dir, place);
+    if (fd_make_dirs(parent, 0755, err) < 0 || write_stamp(obtaining, ready, err) < 0)
+        return -1;
+    CRASH_POINT("runtime.sealed");
+    if (SYS(syscall(SYS_renameat2, AT_FDCWD, ready, AT_FDCWD, place, RENAME_NOREPLACE)) < 0) {
+        if (errno != EEXIST)
+            return err_sys(err, errno, "move to '%s'", place);
+        if (chmod(place, 0755) < 0 ||
+            SYS(syscall(SYS_renameat2, AT_FDCWD, ready, AT_FDCWD, place, RENAME_EXCHANGE)) < 0)
+            return err_sys(err, errno, "move to '%s'", place);
+    }
+    /* The last step, since a directory that nobody may write to cannot be moved. */
+    if (SYS(chmod(place, 0555)) < 0)
+        return err_sys(err, errno, "chmod '%s'", place);
+    return 0;
+}
+
+static int prepare(struct obtaining *obtaining, struct err *err)
+{
+    char tree[64];
+    (void)snprintf(tree, sizeof tree, "%s.tree", obtaining->runtime->name);
+    if (discard(obtaining->incoming, obtaining->incoming, tree, err) < 0 &&
+        err->code != ERR_NOT_FOUND)
+        return -1;
+    return fd_make_dirs(obtaining->tree, 0755, err);
+}
+
+static int obtain(struct obtaining *obtaining, struct err *err)
+{
+    char ready[RUNTIME_PATH_MAX], tree[64];
+    if (prepare(obtaining, err) < 0 || obtain_npm(obtaining, ready, err) < 0 ||
+        publish(obtaining, ready, err) < 0)
+        return -1;
+    (void)snprintf(tree, sizeof tree, "%s.tree", obtaining->runtime->name);
+    return discard(obtaining->incoming, obtaining->incoming, tree, err);
+}
+
+static int make_incoming(const char *data_dir, char out[RUNTIME_PATH_MAX], struct err *err)
+{
+    if ((size_t)snprintf(out, RUNTIME_PATH_MAX - 256, "%s/runtimes/incoming", data_dir) >=
+        RUNTIME_PATH_MAX - 256)
+        return err_set(err, ERR_TOO_LARGE, "the data directory's path is too long");
+    return fd_make_dirs(out, 0755, err);
+}
+
+int runtime_add(const struct runtime *runtime, const struct obtain *how, bool *ret_added,
+                struct err *err)
+{
+    struct obtaining obtaining = {.runtime = runtime, .how = how};
+    char version[RUNTIME_VERSION_SIZE];
+    if (runtime->source == RUNTIME_HOST)
+        return err_set(err, ERR_INVALID, "runtime '%s' is the host's own: %s", runtime->name,
+                       runtime->remedy);
+    if (make_incoming(how->data_dir, obtaining.incoming, err) < 0)
+        return -1;
+    AUTO_CLOSE int lock = take_lock(obtaining.incoming, runtime->name, err);
+    if (lock < 0)
+        return -1;
+    bool there = runtime_look(runtime, how->data_dir, version) == RUNTIME_READY;
+    (void)snprintf(obtaining.tree, sizeof obtaining.tree, "%.3800s/%s.tree", obtaining.incoming,
+                   runtime->name);
+    if (!there && obtain(&obtaining, err) < 0)
+        return err_wrap(err, "add runtime '%s'", runtime->name);
+    *ret_added = !there;
+    return 0;
+}
+
+int runtime_remove(const struct runtime *runtime, const char *data_dir, struct err *err)
+{
+    char incoming[RUNTIME_PATH_MAX], parent[RUNTIME_PATH_MAX], version[RUNTIME_VERSION_SIZE];
+    char dir[RUNTIME_PATH_MAX];
+    if (runtime->source == RUNTIME_HOST)
+        return err_set(err, ERR_INVALID, "runtime '%s' is the host's own and stays", runtime->name);
+    if (!runtime_added(runtime, data_dir, version))
+        return err_set(err, ERR_NOT_FOUND, "runtime '%s' was not added", runtime->name);
+    if (make_incoming(data_dir, incoming, err) < 0)
+        return -1;
+    AUTO_CLOSE int lock = take_lock(incoming, runtime->name, err);
+    if (lock < 0)
+        return -1;
+    (void)snprintf(parent, sizeof parent, "%s/runtimes/%s", data_dir, kind_of(runtime));
+    runtime_dir(runtime, data_dir, dir);
+    if (chmod(dir, 0755) < 0)
+        return err_sys(err, errno, "chmod '%s'", dir);
+    return discard(incoming, parent, runtime->name, err);
+}

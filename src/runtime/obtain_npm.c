@@ -1,0 +1,223 @@
+/* Runtimes that npm packages bring: a download from the registry of this machine, taken up again
+ * where it broke off, compared with our digest, and only then opened. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/sys.h"
+#include "egress/groups.h"
+#include "io/download.h"
+#include "runtime/obtain_internal.h"
+
+enum { PACKAGE_MAX = 512 << 20, OUTPUT_MAX = 64 << 10 };
+
+/* ---- programs of the host ---- */
+
+static int spawn(const char *const *argv, int out, pid_t *ret_pid, struct err *err)
+{
+    posix_spawn_file_actions_t actions;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    if (out != STDERR_FILENO) /* whoever reads its answer has no use for its warnings */
+        (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int code = posix_spawnp(ret_pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return code == 0 ? 0 : err_sys(err, code, "start '%s'", argv[0]);
+}
+
+static int wait_for(pid_t pid, const char *name, struct err *err)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(err, errno, "wait for '%s'", name);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    return err_set(err, ERR_UNAVAILABLE, "'%s' failed with %s %d", name,
+                   WIFEXITED(status) ? "status" : "signal",
+                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+int obtain_run(const char *const *argv, struct buf *out, struct err *err)
+{
+    int pair[2] = {-1, -1};
+    pid_t pid;
+    if (out != NULL && SYS(pipe2(pair, O_CLOEXEC)) < 0)
+        return err_sys(err, errno, "make a pipe");
+    AUTO_CLOSE int ours = pair[0], theirs = pair[1];
+    if (spawn(argv, out == NULL ? STDERR_FILENO : theirs, &pid, err) < 0)
+        return -1;
+    fd_close(&theirs);
+    struct err why = {0};
+    int got = out == NULL ? 0 : buf_read_all(out, ours, &why);
+    fd_close(&ours);
+    if (wait_for(pid, argv[0], err) < 0)
+        return -1;
+    if (got < 0)
+        *err = why;
+    return got;
+}
+
+/* ---- the registry ---- */
+
+static bool from_settings(struct buf *out, struct err *err)
+{
+    AUTO_GROUP_HOSTS struct group_hosts hosts = {0};
+    if (group_expand(STR("npm"), NULL, &hosts, err) < 0)
+        return false;
+    struct str rest = buf_str(&hosts.settings), line, name;
+    while (str_split(&rest, '\n', &line))
+        if (str_split(&line, '=', &name) && str_eq(name, STR("npm_config_registry"))) {
+            buf_put(out, line);
+            return true;
+        }
+    return false;
+}
+
+/* What npm itself would use: its own default is its own to know. */
+static bool from_npm(struct buf *out)
+{
+    static const char *const argv[] = {"npm", "config", "get", "registry", NULL};
+    AUTO_BUF struct buf answer = buf_with_limit(OUTPUT_MAX);
+    struct err ignored;
+    if (obtain_run(argv, &answer, &ignored) < 0)
+        return false;
+    struct str text = str_trim(buf_str(&answer));
+    if (!str_starts(text, STR("http://")) && !str_starts(text, STR("https://")))
+        return false;
+    buf_put(out, text);
+    return true;
+}
+
+int obtain_registry(struct buf *out, struct err *err)
+{
+    if (!from_settings(out, err) && !from_npm(out))
+        return err_set(err, ERR_UNAVAILABLE,
+                       "this machine names no npm registry: set npm_config_registry, or bring the "
+                       "package yourself with --file");
+    if (!str_ends(buf_str(out), STR("/")))
+        buf_put_char(out, '/');
+    return 0;
+}
+
+/* REGISTRY/@scope/name/-/name-1.2.3.tgz */
+static int package_url(const struct runtime *runtime, struct buf *out, struct err *err)
+{
+    const char *slash = strrchr(runtime->package, '/');
+    if (obtain_registry(out, err) < 0)
+        return -1;
+    buf_printf(out, "%s/-/%s-%s.tgz", runtime->package,
+               slash == NULL ? runtime->package : slash + 1, runtime->version);
+    return 0;
+}
+
+/* ---- the package ---- */
+
+static int check_digest(const struct obtaining *obtaining, int fd, struct err *err)
+{
+    unsigned char digest[HASH_SHA512_SIZE];
+    AUTO_BUF struct buf text = {0};
+    if (SYS(lseek(fd, 0, SEEK_SET)) < 0)
+        return err_sys(err, errno, "read the package");
+    obtain_say(obtaining, "checking", 0, 0);
+    if (hash_sha512_fd(fd, digest, err) < 0)
+        return -1;
+    buf_put_cstr(&text, "sha512-");
+    base64_put(str_n((const char *)digest, sizeof digest), &text);
+    if (!str_eq(buf_str(&text), str_of(obtaining->runtime->integrity)))
+        return err_set(err, ERR_INVALID, "the package is not %s %s: its digest is %.30s...",
+                       obtaining->runtime->package, obtaining->runtime->version, buf_cstr(&text));
+    if (SYS(lseek(fd, 0, SEEK_SET)) < 0)
+        return err_sys(err, errno, "read the package");
+    return 0;
+}
+
+static void on_download(void *ctx, uint64_t have, uint64_t total)
+{
+    obtain_say(ctx, "downloading", have, total);
+}
+
+static int fetch(struct obtaining *obtaining, int fd, struct err *err)
+{
+    AUTO_BUF struct buf url = {0};
+    if (package_url(obtaining->runtime, &url, err) < 0)
+        return -1;
+    struct download download = {.url = buf_cstr(&url),
+                                .fd = fd,
+                                .limit = PACKAGE_MAX,
+                                .progress = on_download,
+                                .ctx = obtaining};
+    obtain_say(obtaining, "downloading", 0, 0);
+    if (download_run(&download, err) < 0)
+        return err_wrap(err, "download '%s'", buf_cstr(&url));
+    return 0;
+}
+
+/* Whether an earlier try had got all of it. */
+static bool is_whole(const struct obtaining *obtaining, int fd)
+{
+    struct stat st;
+    struct err ignored;
+    return fstat(fd, &st) == 0 && st.st_size > 0 && check_digest(obtaining, fd, &ignored) == 0;
+}
+
+/* A download that is complete and wrong is of no use to the next try. */
+static int fetch_checked(struct obtaining *obtaining, const char *part, int *ret_fd,
+                         struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", part);
+    if (!is_whole(obtaining, fd) && fetch(obtaining, fd, err) < 0)
+        return -1;
+    if (check_digest(obtaining, fd, err) < 0) {
+        (void)unlink(part);
+        return -1;
+    }
+    *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+static int open_given(struct obtaining *obtaining, int *ret_fd, struct err *err)
+{
+    AUTO_CLOSE int fd = SYS(open(obtaining->how->file, O_RDONLY | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open '%s'", obtaining->how->file);
+    if (check_digest(obtaining, fd, err) < 0)
+        return err_wrap(err, "'%s'", obtaining->how->file);
+    *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+int obtain_npm(struct obtaining *obtaining, char ret_ready[RUNTIME_PATH_MAX], struct err *err)
+{
+    const struct runtime *runtime = obtaining->runtime;
+    char part[RUNTIME_PATH_MAX], program[256];
+    AUTO_CLOSE int fd = -1;
+    (void)snprintf(part, sizeof part, "%.3800s/%s-%s.part", obtaining->incoming, runtime->name,
+                   runtime->version);
+    (void)snprintf(program, sizeof program, "new/package/%s", runtime->program);
+    if ((obtaining->how->file != NULL ? open_given(obtaining, &fd, err)
+                                      : fetch_checked(obtaining, part, &fd, err)) < 0)
+        return -1;
+    obtain_say(obtaining, "unpacking", 0, 0);
+    if (obtain_unpack(obtaining->tree, fd, err) < 0)
+        return -1;
+    CRASH_POINT("runtime.unpacked");
+    obtain_say(obtaining, "trying", 0, 0);
+    if (obtain_try(obtaining->tree, program, runtime->version, err) < 0)
+        return -1;
+    (void)snprintf(ret_ready, RUNTIME_PATH_MAX, "%.3900s/new/package", obtaining->tree);
+    (void)unlink(part);
+    return 0;
+}

@@ -1,0 +1,411 @@
+/* Checkpoint, rollback, fork, pause and snapshots of jails, and what is left on disk. */
+
+#include "rig.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define CONFIG "[sandbox]\nprovider = \"jail\"\n[jail]\npool = 1\n[server]\nlog_level = \"error\"\n"
+
+enum { SOON_MS = 20000 };
+
+static char kept[64][64];
+static size_t kept_count;
+
+static void keep_many(void *ctx, const struct sandbox_info *sandboxes, size_t count,
+                      const struct err *why)
+{
+    kept_count = count;
+    for (size_t i = 0; i < count; i++)
+        (void)snprintf(kept[i], sizeof kept[i], "%.*s", STR_ARG(sandboxes[i].id));
+    rig_on_plain(ctx, why);
+}
+
+static void on_checkpoint(void *ctx, UNUSED const struct sandbox_checkpoint *checkpoint,
+                          const struct err *why)
+{
+    rig_on_plain(ctx, why);
+}
+
+static void on_snapshot(void *ctx, const struct snapshot_info *snapshot, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (snapshot != NULL)
+        (void)snprintf(rig->texts[2], sizeof rig->texts[2], "%.*s", STR_ARG(snapshot->id));
+    rig_on_plain(rig, why);
+}
+
+static void on_command(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (command != NULL) {
+        rig->count = (size_t)command->code;
+        (void)snprintf(rig->texts[6], sizeof rig->texts[6], "%.*s", STR_ARG(command->id));
+    }
+    rig_on_plain(rig, why);
+}
+
+static void open_jails(struct rig *rig)
+{
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    rig_open(rig, CONFIG);
+}
+
+static void begin(struct rig *rig, const char *sandbox, const char *shell)
+{
+    struct command_spec spec = {.sandbox = str_of(sandbox), .shell = str_of(shell)};
+    CHECK_INT(RIG_CALL(rig, engine_command_start, &spec, on_command), 0);
+}
+
+/* The exit code of a shell line. */
+static int sh(struct rig *rig, const char *sandbox, const char *shell)
+{
+    struct command_waiter *waiter = NULL;
+    struct err err = {0};
+    char id[64];
+    begin(rig, sandbox, shell);
+    (void)snprintf(id, sizeof id, "%.60s", rig->texts[6]);
+    rig->awaited++;
+    CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), -1, on_command, rig,
+                                 &waiter, &err));
+    CHECK_INT(rig_wait(rig), 0);
+    (void)command_waiter_free(waiter);
+    return (int)rig->count;
+}
+
+static void make(struct rig *rig, char id[64])
+{
+    CHECK_INT(rig_create(rig, &(struct sandbox_spec){.timeout_ms = -1}), 0);
+    (void)snprintf(id, 64, "%s", rig->id);
+}
+
+static int checkpoint(struct rig *rig, const char *id, const char *name)
+{
+    return RIG_CALL(rig, engine_sandbox_checkpoint, str_of(id), str_of(name), on_checkpoint);
+}
+
+static int rollback(struct rig *rig, const char *id, const char *name)
+{
+    return RIG_CALL(rig, engine_sandbox_rollback, str_of(id), str_of(name), rig_on_sandbox);
+}
+
+/* Entries of a directory below the data directory, dots left out. */
+static int entries(const struct rig *rig, const char *name)
+{
+    char path[8192];
+    int count = 0;
+    (void)snprintf(path, sizeof path, "%s/%s", rig->dir, name);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                 strcmp(entry->d_name, ".trash") != 0;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
+}
+
+/* What nobody names goes behind the answer. */
+static void check_layers(struct rig *rig, int expected)
+{
+    int64_t until = clock_now_ms() + SOON_MS;
+    while ((entries(rig, "layers") != expected || entries(rig, "layers/.trash") != 0) &&
+           clock_now_ms() < until)
+        rig_run_ms(rig, 20);
+    CHECK_INT(entries(rig, "layers"), expected);
+    CHECK_INT(entries(rig, "layers/.trash"), 0);
+}
+
+TEST(a_rollback_brings_back_what_was_there)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id,
+                 "mkdir -p d/e && echo one >d/a && ln d/a d/b && ln -s a d/l && mkfifo d/p &&"
+                 " chmod 640 d/a && truncate -s 1M d/hole && echo x >~/home && rmdir /mnt"),
+              0);
+    CHECK_INT(checkpoint(&rig, id, "first"), 0);
+    CHECK_INT(sh(&rig, id, "rm -r d && echo two >new && mkdir /mnt"), 0);
+    CHECK_INT(checkpoint(&rig, id, "second"), 0);
+    CHECK_INT(rollback(&rig, id, "first"), 0);
+    CHECK_INT(rig.sandbox.checkpoint_count, 1);
+    CHECK_INT(sh(&rig, id,
+                 "test ! -e new && test ! -e /mnt && test $(cat d/b) = one && test d/a -ef d/b &&"
+                 " test $(readlink d/l) = a && test -p d/p && test $(stat -c %a d/a) = 640 &&"
+                 " test $(stat -c %s d/hole) = 1048576 && test $(stat -c %b d/hole) -lt 64 &&"
+                 " test $(cat ~/home) = x && touch d/a && test $(stat -c %U d/a) = sandbox"),
+              0);
+    /* A second time, over what stands on the first. */
+    CHECK_INT(sh(&rig, id, "rm -r d && mkdir d && echo other >d/o"), 0);
+    CHECK_INT(checkpoint(&rig, id, "third"), 0);
+    CHECK_INT(sh(&rig, id, "rm -r d"), 0);
+    CHECK_INT(rollback(&rig, id, "third"), 0);
+    CHECK_INT(sh(&rig, id, "test $(ls d) = o"), 0);
+    CHECK_INT(rollback(&rig, id, "first"), 0);
+    CHECK_INT(sh(&rig, id, "test -e d/a && test ! -e d/o"), 0);
+    CHECK_INT(rollback(&rig, id, "third"), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
+    check_layers(&rig, 0);
+    rig_done(&rig);
+}
+
+TEST(a_checkpoint_holds_up_nobody_and_a_rollback_ends_commands)
+{
+    struct rig rig;
+    char id[64], command[64];
+    struct command_info info;
+    struct err err = {0};
+    open_jails(&rig);
+    make(&rig, id);
+    /* With a file open for writing and a working directory inside. */
+    begin(&rig, id,
+          "mkdir w && cd w && exec 3>open && echo kept >&3 && touch ../go && exec sleep 600");
+    (void)snprintf(command, sizeof command, "%.60s", rig.texts[6]);
+    CHECK_INT(sh(&rig, id, "until test -e go; do sleep 0.01; done"), 0);
+    CHECK_INT(checkpoint(&rig, id, "busy"), 0);
+    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(command), &info, &err));
+    CHECK_INT(info.state, COMMAND_RUNNING);
+    CHECK_INT(sh(&rig, id, "echo late >late"), 0);
+    CHECK_INT(rollback(&rig, id, "busy"), 0);
+    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(command), &info, &err));
+    CHECK_INT(info.state, COMMAND_ENDED);
+    CHECK_INT(sh(&rig, id, "test $(cat w/open) = kept && test ! -e late"), 0);
+    rig_done(&rig);
+}
+
+TEST(forks_see_what_was_and_not_each_other)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "echo parent >f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(id), STR(""), 3, keep_many), 0);
+    CHECK_INT(kept_count, 3);
+    CHECK_INT(sh(&rig, kept[0], "test $(cat f) = parent && echo zero >f"), 0);
+    CHECK_INT(sh(&rig, kept[1], "test $(cat f) = parent && rm f"), 0);
+    CHECK_INT(sh(&rig, id, "test $(cat f) = parent"), 0);
+    /* The parent goes first; what the forks stand on stays. */
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
+    CHECK_INT(sh(&rig, kept[2], "test $(cat f) = parent"), 0);
+    check_layers(&rig, 1);
+    /* A fork of a fork, by its checkpoint. */
+    CHECK_INT(checkpoint(&rig, kept[0], "here"), 0);
+    CHECK_INT(sh(&rig, kept[0], "echo later >f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(kept[0]), STR("here"), 1, keep_many), 0);
+    CHECK_INT(sh(&rig, kept[0], "test $(cat f) = zero"), 0);
+    rig_done(&rig);
+}
+
+TEST(a_paused_jail_comes_back_after_a_restart_with_its_files)
+{
+    struct rig rig;
+    char paused[64], ran[64], marked[64];
+    open_jails(&rig);
+    make(&rig, paused);
+    make(&rig, ran);
+    make(&rig, marked);
+    CHECK_INT(sh(&rig, paused, "echo paused >f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(paused), rig_on_sandbox), 0);
+    CHECK_INT(sh(&rig, ran, "echo ran >f"), 0);
+    CHECK_INT(sh(&rig, marked, "echo marked >f"), 0);
+    CHECK_INT(checkpoint(&rig, marked, "m"), 0);
+    CHECK_INT(sh(&rig, marked, "echo lost >f"), 0);
+    rig_free(&rig); /* at once */
+    rig_reopen(&rig);
+    CHECK_INT(rig_state(&rig, paused), SANDBOX_PAUSED);
+    CHECK_INT(sh(&rig, paused, "test $(cat f) = paused && echo again >f"), 0);
+    CHECK_INT(rig_state(&rig, ran), SANDBOX_INTERRUPTED);
+    CHECK_INT(sh(&rig, ran, "test ! -e f && echo ran >f"), 0);
+    CHECK_INT(sh(&rig, marked, "test $(cat f) = marked"), 0); /* the newest that was kept */
+    rig_close(&rig);                                          /* in good order: all are put aside */
+    rig_reopen(&rig);
+    CHECK_INT(rig_state(&rig, ran), SANDBOX_PAUSED);
+    CHECK_INT(sh(&rig, ran, "test $(cat f) = ran"), 0);
+    CHECK_INT(sh(&rig, paused, "test $(cat f) = again"), 0);
+    rig_done(&rig);
+}
+
+/* Every restart puts a layer on the last: they are merged before there are too many. */
+TEST(many_rounds_make_no_tower)
+{
+    struct rig rig;
+    char id[64], line[128];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "mkdir d o && echo 0 >d/0 && echo old >o/old"), 0);
+    for (int round = 1; round <= 20; round++) {
+        CHECK_INT(checkpoint(&rig, id, "c"), 0);
+        CHECK_INT(rollback(&rig, id, "c"), 0); /* now its layers are one more */
+        (void)snprintf(line, sizeof line,
+                       "test $(cat d/%d) = %d && rm d/%d && echo %d >d/%d && rm -r o && mkdir o &&"
+                       " echo %d >o/f",
+                       round - 1, round - 1, round - 1, round, round, round);
+        CHECK_INT(sh(&rig, id, line), 0);
+        CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(id), rig_on_sandbox), 0);
+        CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(id), STR(""), 1, keep_many), 0);
+        CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
+        (void)snprintf(id, sizeof id, "%s", kept[0]);
+    }
+    CHECK_INT(sh(&rig, id, "test $(ls d) = 20 && test \"$(ls o)\" = f"), 0);
+    int64_t until = clock_now_ms() + SOON_MS;
+    while (entries(&rig, "layers") > 9 && clock_now_ms() < until)
+        rig_run_ms(&rig, 20);
+    CHECK(entries(&rig, "layers") <= 9);
+    rig_done(&rig);
+}
+
+TEST(sandboxes_boot_from_a_stack_of_snapshots)
+{
+    struct rig rig;
+    char id[64], first[64], second[64];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "echo one >f && echo a >/only-a && mkdir dir && echo x >dir/x"), 0);
+    struct snapshot_spec spec = {.slug = STR("the-first"), .sandbox = str_of(id)};
+    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &spec, on_snapshot), 0);
+    (void)snprintf(first, sizeof first, "%.60s", rig.texts[2]);
+    struct str one[] = {STR("the-first")};
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){.snapshots = one, .snapshot_count = 1}), 0);
+    (void)snprintf(id, sizeof id, "%s", rig.id);
+    CHECK_INT(sh(&rig, id, "test $(cat f) = one && echo two >f && rm -r dir"), 0);
+    struct snapshot_spec again = {.sandbox = str_of(id)};
+    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &again, on_snapshot), 0);
+    (void)snprintf(second, sizeof second, "%.60s", rig.texts[2]);
+    /* The second stands for itself, and on top of the first. */
+    for (size_t from = 0; from < 2; from++) {
+        struct str stack[] = {str_of(first), str_of(second)};
+        struct sandbox_spec both = {.snapshots = stack + from, .snapshot_count = 2 - from};
+        CHECK_INT(rig_create(&rig, &both), 0);
+        CHECK_INT(sh(&rig, rig.id, "test $(cat f) = two && test -e /only-a && test ! -e dir"), 0);
+        CHECK_INT(checkpoint(&rig, rig.id, "c"), 0);
+        CHECK_INT(sh(&rig, rig.id, "rm f"), 0);
+        CHECK_INT(rollback(&rig, rig.id, "c"), 0);
+        CHECK_INT(sh(&rig, rig.id, "test $(cat f) = two"), 0);
+    }
+    CHECK_INT(RIG_CALL(&rig, engine_snapshot_delete, str_of(first), rig_on_plain), -1);
+    CHECK_INT(rig.why.code, ERR_CONFLICT);
+    rig_free(&rig);
+    rig_reopen(&rig);
+    struct str stack[] = {str_of(second)};
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){.snapshots = stack, .snapshot_count = 1}), 0);
+    CHECK_INT(sh(&rig, rig.id, "test $(cat f) = two"), 0);
+    rig_done(&rig);
+}
+
+TEST(what_cannot_be_kept_is_told_and_the_sandbox_goes_on)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "i=0; while test $i -lt 220; do mkdir d; cd d; i=$((i+1)); done"), 0);
+    CHECK_INT(checkpoint(&rig, id, "deep"), -1);
+    CHECK_INT(rig.why.code, ERR_TOO_LARGE);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(id), rig_on_sandbox), -1);
+    CHECK_INT(rig_state(&rig, id), SANDBOX_RUNNING);
+    CHECK_INT(sh(&rig, id, "rm -r d"), 0);
+    CHECK_INT(checkpoint(&rig, id, "flat"), 0);
+    check_layers(&rig, 1);
+    rig_done(&rig);
+}
+
+/* --- Kills --- */
+
+#ifdef SG_FAULTS
+
+static void open_again(struct rig *rig, const char *home)
+{
+    struct err err = {0};
+    char path[8192];
+    *rig = (struct rig){.caller = {.tenant = STR("one")}};
+    (void)snprintf(rig->dir, sizeof rig->dir, "%s/data", home);
+    (void)snprintf(path, sizeof path, "%s/config.toml", home);
+    CHECK_OK(config_load(path, &rig->config, &err));
+    CHECK_OK(loop_open(&rig->loop, &err));
+    rig_reopen(rig);
+}
+
+/* Keeps, rolls back and pauses until it is killed. */
+static void NORETURN work(const char *home, const char *point)
+{
+    struct rig rig;
+    char id[64];
+    sys_crash_at(point);
+    open_again(&rig, home);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "echo first >f"), 0);
+    if (checkpoint(&rig, id, "first") < 0)
+        _exit(5);
+    for (int round = 0; round < 3; round++) {
+        if (RIG_CALL(&rig, engine_sandbox_pause, str_of(id), rig_on_sandbox) < 0 ||
+            rollback(&rig, id, "first") < 0)
+            _exit(6);
+        rig_run_ms(&rig, 150);
+    }
+    _exit(7);
+}
+
+static void judge(const char *home)
+{
+    struct rig rig;
+    struct err err = {0};
+    struct arena arena = {0};
+    struct sandbox_list list;
+    open_again(&rig, home);
+    CHECK_OK(engine_sandbox_list(rig.engine, &rig.caller, &(struct sandbox_filter){0}, &arena,
+                                 &list, &err));
+    for (size_t i = 0; i < list.count; i++) {
+        char id[64];
+        bool is_kept = list.items[i].checkpoint_count > 0 || list.items[i].state == SANDBOX_PAUSED;
+        (void)snprintf(id, sizeof id, "%.*s", STR_ARG(list.items[i].id));
+        CHECK_INT(sh(&rig, id, "test -e f && test $(cat f) = first"), is_kept ? 0 : 1);
+        CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
+    }
+    arena_done(&arena);
+    check_layers(&rig, 0);
+    rig_done(&rig);
+    _exit(0);
+}
+
+static int end_of(pid_t child)
+{
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+TEST(a_kill_between_any_two_steps_leaves_a_whole_state)
+{
+    static const char *const points[] = {"keep.copied", "keep.placed", "sweep.one"};
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    for (size_t i = 0; i < countof(points); i++) {
+        char home[4096], data[8192];
+        struct err err = {0};
+        (void)snprintf(home, sizeof home, "%.2000s/%zu", test_tmpdir(), i);
+        (void)snprintf(data, sizeof data, "%s/data", home);
+        CHECK_OK(fd_make_dirs(data, 0700, &err));
+        test_write(home, "config.toml", CONFIG);
+        pid_t child = fork();
+        if (child == 0)
+            work(home, points[i]);
+        int status = end_of(child);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        child = fork();
+        if (child == 0)
+            judge(home);
+        CHECK_INT(end_of(child), 0);
+    }
+}
+#endif
