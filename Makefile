@@ -24,8 +24,8 @@ test: deps-test $(DEBUG)/build.ninja $(ASAN)/build.ninja  ## Set up, build and r
 bench: deps-bench build  ## Measure beside the peers [SUITE=name]
 	@tools/bench $(RELEASE) $(SUITE)
 
-soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for an hour on an idle machine
-	@tools/soak $(DEBUG)
+soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for hours on an idle machine [PART=10]
+	@tools/soak $(DEBUG) $(PART)
 
 mutants: deps-test  ## Take out each defence of the jail and see that a test fails [ONLY="seccomp pivot"]
 	@tools/mutants $(ONLY)

@@ -43,6 +43,7 @@ struct run {
     bool raw;
     bool exited, ended;
     int64_t deadline_ms, kill_ms; /* 0: none */
+    bool killed;
     int interrupts;
 };
 
@@ -205,7 +206,17 @@ static void open_signals(struct run *run)
     run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A signal for us is a signal for the command. Who insists gets the jail ended. */
+/* With all its descendants, also those that left its process group. It reports its end as any other
+ * does, so that its times are known; one that cannot ends with the jail. */
+static void kill_command(struct run *run)
+{
+    struct err err;
+    run->ended = run->killed || jail_kill(run->jail, run->id, &err) < 0;
+    run->killed = true;
+    run->kill_ms = clock_now_ms() + GRACE_MS;
+}
+
+/* A signal for us is a signal for the command. Who insists gets it killed, then the jail ended. */
 static void on_signals(struct run *run)
 {
     struct signalfd_siginfo info;
@@ -216,10 +227,8 @@ static void on_signals(struct run *run)
             copy_size(run);
             continue;
         }
-        if (++run->interrupts >= 3)
-            sig = SIGKILL;
-        if (jail_signal(run->jail, run->id, sig, &err) < 0 && sig == SIGKILL)
-            run->ended = true;
+        if (++run->interrupts >= 3 || jail_signal(run->jail, run->id, sig, &err) < 0)
+            kill_command(run);
     }
 }
 
@@ -247,12 +256,12 @@ static void on_time(struct run *run)
     int64_t now = clock_now_ms();
     struct err err;
     if (run->kill_ms != 0 && now >= run->kill_ms) {
-        run->ended = true;
+        kill_command(run);
     } else if (run->kill_ms == 0 && run->deadline_ms != 0 && now >= run->deadline_ms) {
         run->result->reason = EXEC_TIMED_OUT;
         run->kill_ms = now + GRACE_MS;
         if (jail_signal(run->jail, run->id, SIGTERM, &err) < 0)
-            run->ended = true;
+            kill_command(run);
     }
 }
 

@@ -74,15 +74,16 @@ static void say_failed(uint32_t id, const struct err *why)
     say(NULL, 0);
 }
 
+static struct init_command to_start; /* big, and one is read at a time */
+
 static void on_start(uint32_t id, struct wire_in *in)
 {
-    static struct init_command command; /* big, and one is read at a time */
-    if (!init_command_read(&command, in, self.fds)) {
+    if (!init_command_read(&to_start, in, self.fds)) {
         refuse(id, INIT_STAGE_MESSAGE, EINVAL);
         return;
     }
     struct init_started started;
-    if (!init_command_start(&command, id, &started)) {
+    if (!init_command_start(&to_start, id, &started)) {
         refuse(id, started.stage, started.code);
         return;
     }
@@ -92,6 +93,27 @@ static void on_start(uint32_t id, struct wire_in *in)
     wire_put_u32(&self.out, (uint32_t)started.pid);
     say(&started.master_fd, started.master_fd >= 0 ? 1 : 0);
     fd_close(&started.master_fd);
+}
+
+/* A first command pays for every page and every path in the kernel that was not used yet: a tenth
+ * of a millisecond. A jail that waits for its owner pays ahead, with a command that cannot start:
+ * it goes the same way, up to the exec of a directory. */
+static void on_rehearse(UNUSED uint32_t id, struct wire_in *in)
+{
+    static const int streams[] = {0, 1, 2};
+    struct init_started started;
+    if (!wire_ended(in) || self.running.len > 0)
+        return;
+    to_start.argv[0] = to_start.cwd = "/";
+    to_start.argv[1] = to_start.env[0] = NULL;
+    to_start.tty = false;
+    to_start.fds = streams;
+    if (init_command_start(&to_start, 0, &started))
+        _exit(1); /* a directory was run */
+    *vec_push(&self.running) = (struct running){0};
+    self.running.len = 0;
+    while (started.pid > 0 && waitpid(started.pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 /* One that was forked in lives in a Landlock domain of its own, out of which and into which no
@@ -265,7 +287,8 @@ static const struct {
     void (*handle)(uint32_t id, struct wire_in *in);
 } handlers[] = {
     {INIT_START, on_start},   {INIT_SIGNAL, on_signal},   {INIT_PING, on_ping},
-    {INIT_CANCEL, on_cancel}, {INIT_CONNECT, on_connect}, {INIT_ADOPT, on_adopt},
+    {INIT_CANCEL, on_cancel}, {INIT_CONNECT, on_connect}, {INIT_REHEARSE, on_rehearse},
+    {INIT_ADOPT, on_adopt},
 };
 
 static void dispatch(struct str packet)

@@ -20,6 +20,7 @@ enum init_message {
     INIT_PING,
     INIT_CANCEL,     /* ends the operation whose id it carries; that one answers, this does not */
     INIT_CONNECT,    /* port: of a server on the loopback of the jail */
+    INIT_REHEARSE,   /* get ready for a first command; no answer */
     INIT_ADOPT,      /* a birth (zygote.h): what is born there is a command with this id */
     INIT_FILES = 64, /* to 127: a question; its data descriptor, the helper program */
     /* from init */

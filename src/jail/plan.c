@@ -109,15 +109,18 @@ static bool is_under(struct str path, struct str dir)
 }
 
 /* The one file among them that may be put in place of the host's: the roots that programs trust,
- * where the jail has an authority of its own. */
+ * where the jail has an authority of its own. Never writable: a command could make the others in
+ * its jail trust whom it likes. */
 static const char roots[] = "/etc/ssl/certs/ca-certificates.crt";
 
-static int check_target(const char *dst, struct err *err)
+static int check_target(const char *dst, bool writable, struct err *err)
 {
     if (jail_path_check(dst, "mount target", err) < 0)
         return -1;
-    if (strcmp(dst, roots) == 0)
+    if (strcmp(dst, roots) == 0 && !writable)
         return 0;
+    if (strcmp(dst, roots) == 0)
+        return err_set(err, ERR_INVALID, "mount target '%s' can only be shown read-only", dst);
     for (size_t i = 0; i < countof(own_places); i++) {
         struct str place = str_of(own_places[i]);
         bool taken = place.len == 1 ? str_eq(str_of(dst), place) : is_under(str_of(dst), place);
@@ -147,7 +150,8 @@ static int check_mounts(const struct jail_plan *plan, struct err *err)
         return err_set(err, ERR_INVALID, "more than %d mounts", JAIL_MOUNTS_MAX);
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct jail_mount *mount = &plan->mounts[i];
-        if (check_source(mount->src, "mount source", err) < 0 || check_target(mount->dst, err) < 0)
+        if (check_source(mount->src, "mount source", err) < 0 ||
+            check_target(mount->dst, mount->writable, err) < 0)
             return -1;
         for (size_t j = 0; j < i; j++)
             if (strcmp(plan->mounts[j].dst, mount->dst) == 0)

@@ -108,7 +108,9 @@ static int check_process(struct job *job, int proc_fd, const char *pid, struct e
                    name, pid);
 }
 
-static int check_processes(struct job *job, struct err *err)
+typedef int process_check(struct job *job, int proc_fd, const char *pid, struct err *err);
+
+static int each_process(struct job *job, process_check *check, struct err *err)
 {
     AUTO_CLOSE int proc = SYS(openat(job->old_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     AUTO_CLOSE int copy = proc < 0 ? -1 : fcntl(proc, F_DUPFD_CLOEXEC, 0);
@@ -119,9 +121,46 @@ static int check_processes(struct job *job, struct err *err)
     int done = 0;
     for (struct dirent *entry; done == 0 && (entry = readdir(dir)) != NULL;)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-            done = check_process(job, proc, entry->d_name, err);
+            done = check(job, proc, entry->d_name, err);
     (void)closedir(dir);
     return done;
+}
+
+/* Whether this entry of fdinfo is open for writing on the old root. */
+static bool is_written(const struct job *job, int dir_fd, const char *name)
+{
+    char text[256];
+    AUTO_CLOSE int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    text[len > 0 ? len : 0] = '\0';
+    const char *flags = strstr(text, "flags:"), *mount = strstr(text, "mnt_id:");
+    return flags != NULL && mount != NULL &&
+           (strtoul(flags + 6, NULL, 8) & O_ACCMODE) != O_RDONLY &&
+           strtoull(mount + 7, NULL, 10) == job->old_mount;
+}
+
+/* Fails with its name if it is a process that keeps the layer from being frozen. */
+static int name_writer(struct job *job, int proc_fd, const char *pid, struct err *err)
+{
+    char path[300], name[32];
+    (void)snprintf(path, sizeof path, "%.200s/fdinfo", pid);
+    int fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    bool found = false;
+    if (dir == NULL) {
+        fd_close(&fd);
+        return 0;
+    }
+    for (struct dirent *entry; !found && (entry = readdir(dir)) != NULL;)
+        found = entry->d_name[0] != '.' && is_written(job, dirfd(dir), entry->d_name);
+    (void)closedir(dir);
+    if (!found)
+        return 0;
+    read_name(proc_fd, pid, name);
+    return err_set(err, ERR_BUSY,
+                   "'%s' (process %.10s) has a file of the layer open for writing; let it finish, "
+                   "end it, or let it write to a volume or below /tmp",
+                   name, pid);
 }
 
 /* On this mount, the only one there is: the kernel refuses while a file is open for writing. */
@@ -132,10 +171,13 @@ static int stop_writes(struct job *job, struct err *err)
         job->read_only = true;
         return 0;
     }
-    if (errno == EBUSY)
-        return err_set(err, ERR_BUSY,
-                       "a command has a file of the layer open for writing; let it finish first");
-    return err_sys(err, errno, "stop writes to the layer");
+    if (errno != EBUSY)
+        return err_sys(err, errno, "stop writes to the layer");
+    if (each_process(job, name_writer, err) < 0)
+        return -1;
+    return err_set(err, ERR_BUSY,
+                   "a command has a file of the layer open for writing; let it finish, end it, or "
+                   "let it write to a volume or below /tmp");
 }
 
 static int put_layer(int fd, const char *path, struct err *err)
@@ -298,7 +340,7 @@ static void NORETURN run_child(struct job *job)
     struct err *err = &job->err;
     int done = enter_jail(job, err);
     if (done == 0)
-        done = check_processes(job, err);
+        done = each_process(job, check_process, err);
     if (done == 0)
         done = stop_writes(job, err);
     if (done == 0)

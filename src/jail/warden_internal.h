@@ -78,6 +78,8 @@ void warden_on_jail(uint64_t word);
 bool warden_serve_from_pool(const struct jail_plan *plan, uint32_t request);
 void warden_on_pool(uint32_t request, struct wire_in *in);
 bool warden_may_refill(void);
+/* Tells a jail that was just finished to get ready for its first command. */
+void warden_rehearse(const struct slot *slot);
 /* After a jail that could not be made. */
 void warden_pause_refill(void);
 /* One piece of it, so that a question waits for no more than that. Says whether there is more. */

@@ -166,6 +166,7 @@ static void on_built(size_t index)
             return;
         }
         maker_hold_tree(&warden.maker, &slot->made);
+        warden_rehearse(slot);
         return;
     }
     if (head.type == INIT_BROKEN)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -365,9 +366,12 @@ int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err)
         return err_set(err, ERR_GONE, "the jail has ended");
     uint32_t request = warden_begin(jail->warden, WARDEN_END);
     wire_put_u32(&jail->warden->out, jail->number);
-    int done = send_request(jail->warden, request, ret_request, err);
-    jail->ended = done == 0;
-    return done;
+    if (send_request(jail->warden, request, ret_request, err) < 0)
+        return -1;
+    jail->ended = true;
+    /* It dies while the warden wakes. Where this fails, or others stand still, that will do. */
+    (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
+    return 0;
 }
 
 /* --- the same, waiting --- */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "jail/init.h"
 #include "jail/warden_internal.h"
 
 /* A pool is refilled while questions come only when less than one in REFILL_LOW is left. What is
@@ -111,6 +112,22 @@ static size_t pool_size(void)
     return is_resting() ? MIN(warden.pool_target, (size_t)REST_READY) : warden.pool_target;
 }
 
+static bool is_quiet(int64_t now)
+{
+    return now - warden.asked_ns > QUIET_MS * 1000000LL;
+}
+
+/* Only while there is time: it takes more of the processor than it spares the command. */
+void warden_rehearse(const struct slot *slot)
+{
+    struct err unused;
+    if (!is_quiet(clock_now_ns()))
+        return;
+    wire_begin(&warden.out, INIT_REHEARSE, 0);
+    /* One that cannot hear it is about to be found dead. */
+    (void)!wire_send(slot->made.control_fd, buf_str(&warden.out), NULL, 0, &unused);
+}
+
 /* Whether the pool may be worked on: at once when it runs low, else when nobody has asked for a
  * while, so that building does not compete with the command that was just handed its jail. */
 bool warden_may_refill(void)
@@ -118,8 +135,7 @@ bool warden_may_refill(void)
     int64_t now = clock_now_ns();
     if (now < warden.refill_after_ns)
         return false;
-    return warden.pool_ready * REFILL_LOW < warden.pool_target ||
-           now - warden.asked_ns > QUIET_MS * 1000000LL;
+    return warden.pool_ready * REFILL_LOW < warden.pool_target || is_quiet(now);
 }
 
 static bool pool_wants(void)

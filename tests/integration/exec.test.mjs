@@ -209,6 +209,23 @@ it('a deadline gives the command a moment to tidy up', async (jail) => {
   assert.equal(fs.readFileSync(path.join(dir, 'bye'), 'utf8'), 'bye\n');
 });
 
+it('who does not go is killed, with all that hid from it, and its times are told', async (jail) => {
+  const stubborn = 'trap "" TERM INT; setsid sh -c \'trap "" TERM INT; (sleep 98765 &); sleep 98765\' &' +
+    ' i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo ready; sleep 98765; sleep 98765';
+  const { json, status } = await jail.run(['sh', '-c', stubborn], { timeout: '1500ms', json: true });
+  assert.deepEqual([status, json.reason, json.signal], [124, 'timeout', 9]);
+  assert.ok(json.timingMs.run >= 1500, JSON.stringify(json.timingMs));
+  assert.ok(json.timingMs.cpuUser + json.timingMs.cpuSystem > 0, JSON.stringify(json.timingMs));
+});
+
+it('the third signal kills what ignores them', async (jail) => {
+  const child = jail.start(['bash', '-c', 'trap "" INT TERM HUP; echo ready; sleep 98765'], { timeout: '60s' });
+  await once(child.stdout, 'data');
+  // Of different kinds: two of one kind that come together are one.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) child.kill(signal);
+  assert.equal((await child.done).status, 137);
+});
+
 it('running out of memory is reported as such', async (jail) => {
   const hog = ['/usr/bin/python3', '-c', 'x=[]\nwhile True: x.append(b"x"*1000000)'];
   const { json, status } = await jail.run(hog, { memory: '64m', json: true });

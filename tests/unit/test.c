@@ -135,3 +135,12 @@ int main(int argc, char **argv)
         (void)nftw(tmpdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     return failed == 0 ? 0 : 1;
 }
+
+int test_sized(int small, int full)
+{
+    const char *part = getenv("SG_SOAK");
+    int64_t n;
+    if (part == NULL || !str_to_i64(str_of(part), 1, full, &n))
+        return small;
+    return MAX(small, full / (int)n);
+}

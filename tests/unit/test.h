@@ -49,3 +49,5 @@ void test_write(const char *dir, const char *name, const char *text);
 void test_symlink(const char *dir, const char *target, const char *name);
 /* Descriptors open in this process, to compare before and after. */
 int test_open_fds(void);
+/* A size: the small one, or with SG_SOAK=N an N-th of the full one, if that is more. */
+int test_sized(int small, int full);

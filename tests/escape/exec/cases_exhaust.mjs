@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SOAK } from './jail.mjs';
+import { SOAK, sized } from './jail.mjs';
 import { assertControls, assertFindings, assertRan, eventually, outcome, signalNumber } from './check.mjs';
 import { processes, withWord, zombies } from './clean.mjs';
 
@@ -120,7 +120,7 @@ export const cases = [
     }
   } },
   { id: 'RES-01', title: 'a chain of vanishing parents is reaped', run: async (jail) => {
-    const result = await jail.probe('fork_bomb', ['chain', SOAK ? 100000 : 2000], { pids: 32 });
+    const result = await jail.probe('fork_bomb', ['chain', sized(2000, 100_000)], { pids: 32 });
     const found = assertRan(result);
     assert.ok(Number(found.last.made) > 1000, `made ${found.last.made}`);
   } },
@@ -176,7 +176,7 @@ export const cases = [
   } },
 
   { id: 'RES-06', title: 'a flood is cut, counted and marked', run: async (jail) => {
-    const kib = SOAK ? 1 << 20 : 8 << 10;
+    const kib = sized(8 << 10, 1 << 20);
     for (const way of ['out', 'both', 'line']) {
       const child = jail.start(['/opt/probes/probe_flood', way, String(kib)], { json: true, timeout: '60s' });
       const most = await highest(() => outsideMib(child.pid), child.done);
@@ -223,7 +223,7 @@ export const cases = [
   } },
   { id: 'RES-08', title: 'unreaped children leave no zombie', run: async (jail) => {
     const before = zombies().length;
-    const count = SOAK ? 10000 : 150;
+    const count = sized(150, 10_000);
     const found = assertRan(await jail.probe('survivor', ['zombies', count], { pids: SOAK ? 1024 : 200 }));
     assert.ok(Number(found.last.zombies) >= 100, found.last.zombies);
     await assertOverAtDeadline(jail, ['zombies', 150]);
@@ -245,7 +245,7 @@ export const cases = [
   } },
   holdAttack('ptys', 100, 16, ['ENOSPC']),
   { id: 'RES-10', title: 'a terminal that nobody reads holds back', run: async (jail) => {
-    const found = assertRan(await jail.probe('flood', ['pty', SOAK ? 1 << 20 : 65536]));
+    const found = assertRan(await jail.probe('flood', ['pty', sized(65536, 1 << 20)]));
     assertFindings(found, { 'pty.held': 'bounded' });
   } },
 
@@ -266,7 +266,7 @@ export const cases = [
   { id: 'RES-11', title: 'many jails one after the other leave nothing', run: async (jail) => {
     const files = () => Number(fs.readFileSync('/proc/sys/fs/file-nr', 'utf8').split('\t')[0]);
     const before = files();
-    const most = SOAK ? 10000 : 60;
+    const most = sized(60, 10_000);
     for (let i = 0; i < most; i++) {
       const result = await jail.run(['true']);
       assert.equal(result.status, 0, `run ${i}: ${result.stderr}`);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { host, SOAK } from './jail.mjs';
+import { host, SOAK, sized } from './jail.mjs';
 import { assertControls, assertFindings, assertRan } from './check.mjs';
 
 const kernelLines = () => host('dmesg').stdout.split('\n').length;
@@ -46,7 +46,7 @@ const neighbours = Object.entries(noise).map(([name, command]) => ({
 
 export const cases = [
   { id: 'RES-05', title: 'a storm of refusals is noted nowhere', run: async (jail) => {
-    const count = SOAK ? 1_000_000 : 20_000;
+    const count = sized(20_000, 1_000_000);
     const before = kernelLines();
     const result = await jail.probe('denied_storm', [count], { json: true, timeout: '120s', patience: 150_000 });
     const found = assertRan(result);

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
-import { amRoot, asAccount, bin, cgroupPlaces, execArgs, host, probes, SOAK, stage } from './jail.mjs';
+import { amRoot, asAccount, bin, cgroupPlaces, execArgs, host, probes, SOAK, sized, stage } from './jail.mjs';
 import { assertControls, assertFindings, assertRan, eventually, skip } from './check.mjs';
 
 const hash = (file) => createHash('sha256').update(fs.readFileSync(file)).digest('hex');
@@ -83,8 +83,8 @@ const allowedDev = ['fd', 'full', 'null', 'ptmx', 'pts', 'random', 'shm', 'stder
 export const cases = [
   { id: 'ISO-08', title: 'no program is writable through /proc', run: async (jail) => {
     const before = [bin, path.join(probes, 'probe_exe')].map(hash);
-    const rounds = SOAK ? 100 : 10;
-    const hammer = jail.probe('exe', [SOAK ? 100000 : 2000]);
+    const rounds = sized(10, 100);
+    const hammer = jail.probe('exe', [sized(2000, 100_000)]);
     const others = await Promise.all(Array.from({ length: rounds }, () => jail.run(['true'])));
     const found = assertRan(await hammer);
     assert.equal(found.last.opened, '0', JSON.stringify(found.last));

@@ -4,7 +4,7 @@
 //
 //   SANDGLASS_BIN  the program; SG_PROBES the directory of the probes made by the build
 //   SG_ACCOUNT     root or user: that one alone
-//   SG_SOAK=1      full sizes        SG_MUST_WORK=1  what cannot run here fails
+//   SG_SOAK=N      an N-th of the full sizes   SG_MUST_WORK=1  what cannot run here fails
 //   SG_RECORD=1    writes *.recorded: what the implementation chose, held from then on
 
 import { before, test } from 'node:test';

@@ -10,7 +10,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { skip } from './check.mjs';
 
-export const SOAK = process.env.SG_SOAK === '1';
+export const SOAK = Number(process.env.SG_SOAK ?? 0) > 0;
+/** A size: the small one, or with SG_SOAK=N an N-th of the full one, if that is more. */
+export const sized = (small, full) => SOAK ? Math.max(small, Math.floor(full / Number(process.env.SG_SOAK))) : small;
 export const MUST_WORK = process.env.SG_MUST_WORK === '1';
 const NOBODY = 65534;
 const KEEP = 64 << 20; /* a flood is read to its end, not kept */

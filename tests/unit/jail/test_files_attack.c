@@ -247,11 +247,6 @@ TEST(fs02_links_that_want_out)
     check_untouched(&stage);
 }
 
-static int rounds(int small, int full)
-{
-    return getenv("SG_SOAK") == NULL ? small : full;
-}
-
 /* Starts a script of python in the jail that runs until it is ended; false when there is none. */
 static bool start_python(struct jail *jail, const char *script)
 {
@@ -280,7 +275,7 @@ TEST(fs03_a_directory_that_is_a_link_at_times)
     if (!start_python(stage.jail, script))
         SKIP("no python3 to race with");
     int inside = 0, missing = 0;
-    for (int i = 0; i < rounds(2000, 100000); i++) {
+    for (int i = 0; i < test_sized(2000, 100000); i++) {
         AUTO_BUF struct buf bytes = {0};
         struct files_content content;
         struct jail_file_answer answer;
@@ -407,7 +402,7 @@ TEST(fs07_a_file_that_changes_its_size)
                                   "  os.ftruncate(f, 0); os.pwrite(f, b'y' * 100000, 0)\n"))
         SKIP("no python3 to race with");
     AUTO_CLOSE int data = memfd_create("data", MFD_CLOEXEC);
-    for (int i = 0; i < rounds(300, 10000); i++) {
+    for (int i = 0; i < test_sized(300, 10000); i++) {
         AUTO_BUF struct buf bytes = {0};
         struct files_content content;
         struct jail_file_answer answer;

@@ -15,11 +15,6 @@
 #include "base/fd.h"
 #include "jail/files.h"
 
-static int sized(int small, int full)
-{
-    return getenv("SG_SOAK") == NULL ? small : full;
-}
-
 static long resident_kib(void)
 {
     long pages = 0, ignored;
@@ -89,14 +84,14 @@ TEST(fs09_many_files_and_deep_trees)
     struct jail_plan plan = {.limits.disk_inodes = 1200000};
     if (warden_host(place_warden())->no_memory[0] == '\0')
         plan.limits.memory_bytes =
-            sized(512, 4096) * (1LL << 20); /* a file in memory has a price */
+            test_sized(512, 4096) * (1LL << 20); /* a file in memory has a price */
     AUTO_JAIL struct jail *jail = place_jail(plan);
     AUTO_ARENA struct arena arena = {0};
     struct jail_file_answer answer;
     struct files_list list;
     struct files_glob glob;
     char script[400];
-    int count = sized(20000, 1000000), levels = sized(500, 5000);
+    int count = test_sized(20000, 1000000), levels = test_sized(500, 5000);
     (void)snprintf(
         script, sizeof script,
         "mkdir many && cd many && seq %d | xargs touch; cd .. && mkdir deep && cd deep && "
@@ -139,7 +134,7 @@ TEST(fs10_patterns_that_explode)
         STR("(a+)+$"), STR("(a*)*b"),  STR("(.*){1,30000}"), STR("((a{1,100}){1,100}){1,100}"),
         STR("(\\1)"),  str_of(nested), STR("[a-"),           str_n(big, sizeof big)};
     (void)place_shell(jail, "head -c 1000000 /dev/zero | tr '\\0' a > s; echo fine > fine", NULL);
-    int each = sized(3, 12);
+    int each = test_sized(3, 12);
     size_t asked = 0, bad = 0;
     uint32_t id;
     for (int round = 0; round < each; round++)
@@ -393,7 +388,7 @@ TEST(a_flood_of_output_costs_no_memory)
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     static char space[1 << 16];
     char bytes[32];
-    int64_t size = (int64_t)sized(64, 1024) << 20, total = 0;
+    int64_t size = (int64_t)test_sized(64, 1024) << 20, total = 0;
     (void)snprintf(bytes, sizeof bytes, "%lld", (long long)size);
     const char *argv[] = {"head", "-c", bytes, "/dev/zero", NULL};
     int out[2];

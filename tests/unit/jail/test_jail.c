@@ -531,6 +531,17 @@ static int groups_of(const char *corner)
     return groups_found;
 }
 
+/* Of tests and measurements that run beside this one; they have names and mounts of their own. */
+static bool is_of_another(struct str text)
+{
+    static const char *const tests[] = {"sandglass-test-", "sandglass-it-", "sandglass-bench-",
+                                        "sandglass-fresh-"};
+    for (size_t i = 0; i < countof(tests); i++)
+        if (str_find(text, str_of(tests[i])) < text.len)
+            return true;
+    return false;
+}
+
 static int mounts_of(pid_t pid)
 {
     char path[64];
@@ -541,8 +552,9 @@ static int mounts_of(pid_t pid)
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0);
     CHECK_OK(buf_read_all(&text, fd, &err));
-    for (const char *at = buf_cstr(&text); (at = strchr(at, '\n')) != NULL; at++)
-        lines++;
+    struct str rest = buf_str(&text), line;
+    while (str_split(&rest, '\n', &line))
+        lines += !is_of_another(line);
     return lines;
 }
 
@@ -568,17 +580,6 @@ static void one_cycle(struct warden_link *own, const struct jail_plan *plan, int
     CHECK_INT(exit.code, 0);
 }
 
-/* Tests and measurements that run beside this one. */
-static bool is_of_another(const char *name)
-{
-    static const char *const tests[] = {"sandglass-test-", "sandglass-it-", "sandglass-bench-",
-                                        "sandglass-fresh-"};
-    for (size_t i = 0; i < countof(tests); i++)
-        if (strncmp(name, tests[i], strlen(tests[i])) == 0)
-            return true;
-    return false;
-}
-
 /* Names below the places where a program may leave things. */
 static int leftovers(void)
 {
@@ -587,7 +588,8 @@ static int leftovers(void)
     for (size_t i = 0; i < countof(places); i++) {
         DIR *dir = opendir(places[i]);
         for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
-            found += strstr(entry->d_name, "sandglass") != NULL && !is_of_another(entry->d_name);
+            found +=
+                strstr(entry->d_name, "sandglass") != NULL && !is_of_another(str_of(entry->d_name));
         if (dir != NULL)
             (void)closedir(dir);
     }
@@ -615,7 +617,7 @@ TEST(many_jails_leave_nothing)
     AUTO_WARDEN struct warden_link *own = NULL;
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     char corner[64];
-    int cycles = getenv("SG_SOAK") == NULL ? 1000 : 10000;
+    int cycles = test_sized(1000, 10000);
     CHECK_OK(warden_start(&own, &err));
     struct jail_plan plan = possible((struct jail_plan){0});
     pid_t pid = warden_pid(own);

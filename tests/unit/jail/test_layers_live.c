@@ -142,14 +142,16 @@ TEST(what_cannot_move_is_named)
     (void)kit_run(stage.jail, "mkfifo /tmp/go /tmp/go2");
     start_in_background(stage.jail, "exec 5> /workspace/open; > /tmp/up; read x < /tmp/go", "/");
     (void)kit_run(stage.jail, "while ! test -e /tmp/up; do :; done");
-    check_busy(&stage, "open for writing");
+    check_busy(&stage, "'sh' (process ");
+    check_busy(&stage, "has a file of the layer open for writing; let it finish, end it, or");
     (void)kit_run(stage.jail, "rm /tmp/up; echo > /tmp/go");
     struct jail_exit exit;
     while (jail_wait(stage.jail, 200, &exit, &err) == 0)
         ;
     start_in_background(stage.jail, "> /tmp/up; read x < /tmp/go2", "/workspace");
     (void)kit_run(stage.jail, "while ! test -e /tmp/up; do :; done");
-    check_busy(&stage, "'sh' (process");
+    check_busy(&stage, "'sh' (process ");
+    check_busy(&stage, "works in a directory of the layer; end it, or");
     (void)kit_run(stage.jail, "echo > /tmp/go2");
     while (jail_wait(stage.jail, 200, &exit, &err) == 0)
         ;

@@ -58,9 +58,20 @@ TEST(mounts_stay_out_of_the_jails_own_places)
     plan.mounts[1] = (struct jail_mount){.src = "/srv", .dst = "/mnt/data"};
     plan.mount_count = 2;
     CHECK_OK(jail_plan_check(&plan, &err));
-    /* The roots that programs trust are the one exception. */
+    /* The roots that programs trust are the one exception, to be read and as they are spelt. */
     plan.mounts[1].dst = "/etc/ssl/certs/ca-certificates.crt";
     CHECK_OK(jail_plan_check(&plan, &err));
+    plan.mounts[1].writable = true;
+    CHECK_ERR(jail_plan_check(&plan, &err), ERR_INVALID);
+    CHECK_MSG("read-only");
+    plan.mounts[1].writable = false;
+    static const char *const near[] = {"/etc/ssl/certs/ca-certificates.crt/x",
+                                       "/etc/ssl/certs/ca-certificates.crt2",
+                                       "/etc/ssl/certs/../../passwd", "/etc/ssl"};
+    for (size_t i = 0; i < countof(near); i++) {
+        plan.mounts[1].dst = near[i];
+        CHECK_ERR(jail_plan_check(&plan, &err), ERR_INVALID);
+    }
     plan.mounts[1].dst = "/procedures";
     CHECK_ERR(jail_plan_check(&plan, &err), ERR_INVALID);
     CHECK_MSG("two mounts");
