@@ -5,13 +5,17 @@
 #include "api/meta.h"
 #include "base/hash.h"
 
+struct config;
 struct engine;
 struct loop;
+struct mcp_door;
 
 struct api {
     struct meta meta; /* first: api/meta.c gets it as its own */
+    const struct config *config;
     struct engine *engine;
     struct loop *loop;
+    struct mcp_door *mcp;                 /* NULL until the first client */
     unsigned char signing_key[HASH_SIZE]; /* of URLs that carry their own permission */
     /* Below which exposed ports have names; "" for none. */
     struct {

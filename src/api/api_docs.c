@@ -13,6 +13,8 @@ static const char *const nouns[][2] = {
     {"files", "Files"},
     {"ports", "Exposed ports"},
     {"sessions", "Sessions"},
+    {"tools", "Tools"},
+    {"mcp", "Model Context Protocol"},
     {"volumes", "Volumes"},
     {"snapshots", "Snapshots"},
     {"events", "Events"},

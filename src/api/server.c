@@ -11,6 +11,7 @@
 #include "api/guard.h"
 #include "api/home.h"
 #include "api/http.h"
+#include "api/mcp_door.h"
 #include "api/meta.h"
 #include "api/metrics.h"
 #include "api/openapi.h"
@@ -373,6 +374,7 @@ static int start(struct server *server, const struct server_options *options, st
     if (loop_open(&server->loop, err) < 0)
         return -1;
     server->api.loop = server->loop;
+    server->api.config = options->config;
     if (home_signing_key(&server->home, server->api.signing_key, err) < 0)
         return -1;
     /* The address first: one that is taken must not make the store move. */
@@ -419,6 +421,7 @@ static void finish(struct server *server)
     /* A handler that still holds a request would reply to nobody: the process ends anyway. */
     if (server->http != NULL && http_counts(server->http).running == 0)
         server->http = http_free(server->http);
+    server->api.mcp = mcp_door_free(server->api.mcp);
     /* Readers of the engine end with their requests, so it goes last. */
     server->api.engine = engine_free(server->api.engine);
     if (server->http == NULL) {

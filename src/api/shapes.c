@@ -107,6 +107,11 @@ const struct shape api_shapes[] = {
         P("state", JSON({"type": "string", "enum": ["dormant", "active"]})) "," P("tier", TEXT) ","
         P("sandbox", MAYBE) "," P("volume", MAYBE) "," P("warm", FLAG) "," P("idleMs", WHOLE) ","
         P("createdAt", DATE) "," P("activeAt", DATE))},
+    {"ToolList", OBJECT("[\"tools\",\"systemPrompt\"]",
+        P("tools", A("{\"type\":\"object\"}")) "," P("systemPrompt", TEXT))},
+    {"ToolAnswer", OBJECT("[\"isError\",\"answer\",\"images\"]",
+        P("isError", FLAG) "," P("answer", "{\"type\":\"object\"}") ","
+        P("images", A(OBJECT("[\"mimeType\",\"data\"]", P("mimeType", TEXT) "," P("data", TEXT)))))},
     {"SessionList", LIST("sessions", "Session")},
     {"ModuleList", OBJECT("[\"modules\"]", P("modules", A(OBJECT("[\"path\",\"source\"]",
         P("path", TEXT) "," P("source", TEXT) "," P("updatedAt", DATE)))))},

@@ -4,6 +4,8 @@
 #include "api/openapi.h"
 #include "api/v1.h"
 
+/* One a line. */
+/* clang-format off */
 const struct route *const api_tables[] = {
     meta_routes,
     v1_run_routes,
@@ -21,5 +23,8 @@ const struct route *const api_tables[] = {
     v1_event_routes,
     v1_token_routes,
     v1_port_routes,
+    v1_tool_routes,
+    mcp_routes,
     NULL,
 };
+/* clang-format on */

@@ -22,8 +22,10 @@ extern const struct route v1_snapshot_byte_routes[];
 extern const struct route v1_volume_routes[];
 extern const struct route v1_event_routes[];
 extern const struct route v1_token_routes[];
+extern const struct route v1_tool_routes[];
 extern const struct route v1_tty_routes[];
 extern const struct route v1_port_routes[];
+extern const struct route mcp_routes[];
 
 /* Who asks, for the engine. Borrows from the request. */
 struct engine_caller v1_caller(struct request *request);

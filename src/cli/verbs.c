@@ -8,6 +8,7 @@
 const struct cli_verb *const cli_verbs[] = {
     &cmd_run,
     &cmd_serve,
+    &cmd_mcp,
     &cmd_exec,
     &cmd_runtime_ls,
     &cmd_runtime_add,
@@ -58,6 +59,7 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_config_docs,
     &cmd_api_schema,
     &cmd_api_docs,
+    &cmd_tools_docs,
     &cmd_completion_bash,
     &cmd_man,
     NULL,

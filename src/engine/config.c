@@ -104,6 +104,7 @@ static void set_sandbox_enabled(struct config *config, const struct toml_table *
 {
     const struct toml_entry *section = root == NULL ? NULL : toml_find(root, STR("sandbox"));
     struct config_setting *enabled = config_setting(config, "sandbox.enabled");
+    config->sandbox.is_off = enabled->source != CONFIG_FROM_DEFAULT && !config->sandbox.enabled;
     if (section == NULL || enabled->source != CONFIG_FROM_DEFAULT)
         return;
     config->sandbox.enabled = true;

@@ -70,7 +70,8 @@ struct config_server {
 };
 
 struct config_sandbox {
-    bool enabled; /* false: no sandbox services, no tools, no indexing of documents */
+    bool enabled; /* false: no snapshot, no packages, no indexing of documents */
+    bool is_off;  /* by word: no tools either */
     enum config_tier provider;
     enum config_mode mode;
     struct str region;

@@ -87,11 +87,12 @@ const struct config_key config_keys[] = {
      .help = "Time that running work gets when the daemon is asked to stop"},
 
     {"", "sandbox", CONFIG_TABLE, AT(config, sandbox), .opens = "sandbox",
-     .help = "Sandboxes of sessions; without this section there are no sandbox services, no tools "
-             "and no indexing of documents"},
+     .help = "Sandboxes of sessions; without this section they have no packages of their own and "
+             "no documents are indexed"},
     {"sandbox", "enabled", .type = CONFIG_BOOL, AT(config_sandbox, enabled), .fallback = "false",
      .note = "true when the section is there",
-     .help = "Offer sandboxes, tools and document search"},
+     .help = "Packages and document search for sessions; false, by word, also means that no "
+             "tools are offered"},
     {"sandbox", "provider", CHOICE(tiers, "jail"), AT(config_sandbox, provider),
      .help = "Tier of session sandboxes"},
     {"sandbox", "mode", CHOICE(modes, "lazy"), AT(config_sandbox, mode),

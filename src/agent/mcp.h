@@ -1,0 +1,50 @@
+#pragma once
+
+/* One client of the Model Context Protocol, whatever carries its messages.
+ *
+ * It has a session of the engine: tools work in it, its files are the client's resources. Messages
+ * come in as parsed JSON, one or a batch, and go out as text. All of it belongs to the loop's
+ * thread. docs/MCP.md says what is spoken. */
+
+#include "engine/caller.h"
+
+struct config;
+struct engine;
+struct json_t;
+struct loop;
+struct mcp;
+
+struct mcp_options {
+    struct engine *engine;
+    const struct config *config;
+    struct loop *loop;
+    struct engine_caller caller; /* texts are copied */
+    struct str session;          /* of the engine; exists or is about to be made */
+    bool is_known;               /* it goes on: the client has said hello before */
+};
+
+struct mcp_calls {
+    /* One message without line breaks. `about` is the id of the request it belongs to, as JSON
+     * text; empty when it belongs to none. `is_last`: that request has its answer with it. */
+    void (*on_message)(void *ctx, struct str about, bool is_last, struct str json);
+};
+
+struct mcp *mcp_new(const struct mcp_options *options, const struct mcp_calls *calls, void *ctx);
+/* No call comes after it. What runs is ended; the session is the caller's to delete. */
+struct mcp *mcp_free(struct mcp *mcp);
+DEFINE_FREEP(mcp)
+
+/* Requests wait for their answer. */
+bool mcp_is_busy(const struct mcp *mcp);
+struct str mcp_session(const struct mcp *mcp);
+
+/* How many requests it holds, each of which gets its answer through on_message, at once or later;
+ * 0 for notifications and answers alone. */
+size_t mcp_take(struct mcp *mcp, const struct json_t *message);
+/* Text that is not JSON at all. */
+void mcp_refuse(struct mcp *mcp, const char *why);
+
+/* Whether a revision of the protocol is one that we speak. */
+bool mcp_speaks(struct str version);
+/* The first word of a client. */
+bool mcp_is_initialize(const struct json_t *message);

@@ -1,0 +1,170 @@
+/* tools/call: a tool's answer as content, its output as progress and log messages. */
+
+#include "agent/mcp_internal.h"
+
+enum { PROGRESS_TEXT_MAX = 2000 };
+
+static char *json_text(const struct json_t *value)
+{
+    struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    json_put_value(&out, value);
+    return buf_take(&text);
+}
+
+struct mcp_call *mcp_call_new(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    struct mcp_call *call = mem_alloc(sizeof *call);
+    const struct json_t *meta = json_get(params, "_meta");
+    const struct json_t *token = meta == NULL ? NULL : json_get(meta, "progressToken");
+    *call = (struct mcp_call){.next = mcp->running, .mcp = mcp};
+    call->id = mem_alloc(id.len + 1);
+    memcpy(call->id, id.ptr, id.len);
+    if (token != NULL)
+        call->progress_token = json_text(token);
+    mcp->running = call;
+    return call;
+}
+
+void mcp_call_free(struct mcp_call *call)
+{
+    if (call->mcp != NULL)
+        for (struct mcp_call **at = &call->mcp->running; *at != NULL; at = &(*at)->next)
+            if (*at == call) {
+                *at = call->next;
+                break;
+            }
+    buf_done(&call->uri);
+    free(call->id);
+    free(call->progress_token);
+    free(call);
+}
+
+/* --- Output, as it comes --- */
+
+static void put_json(struct json_out *out, const char *text)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    if (json_parse(str_of(text), &value, &err) == 0)
+        json_put_value(out, value);
+    else
+        json_put_null(out);
+}
+
+static void send_progress(struct mcp_call *call, struct str line)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    json_begin_object(mcp_begin_note(&out, &text, "notifications/progress"));
+    json_key(&out, "progressToken"), put_json(&out, call->progress_token);
+    json_key(&out, "progress"), json_put_i64(&out, ++call->progress);
+    json_key(&out, "message"), tool_put_cut(&out, line, PROGRESS_TEXT_MAX);
+    json_end_object(&out);
+    mcp_send_note(call->mcp, str_of(call->id), &out);
+}
+
+static void send_log(struct mcp_call *call, bool is_stderr, struct str line)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    json_begin_object(mcp_begin_note(&out, &text, "notifications/message"));
+    json_key(&out, "level"), json_put_cstr(&out, is_stderr ? "warning" : "info");
+    json_key(&out, "logger"), json_put_cstr(&out, is_stderr ? "stderr" : "stdout");
+    json_key(&out, "data"), tool_put_cut(&out, line, PROGRESS_TEXT_MAX);
+    json_end_object(&out);
+    mcp_send_note(call->mcp, str_of(call->id), &out);
+}
+
+static void on_output(void *ctx, bool is_stderr, struct str text)
+{
+    struct mcp_call *call = ctx;
+    struct str line = str_trim(text);
+    if (call->progress_token != NULL)
+        send_progress(call, line);
+    if (call->mcp->logs && call->mcp->level <= (is_stderr ? LEVEL_WARNING : LEVEL_INFO))
+        send_log(call, is_stderr, line);
+}
+
+/* --- The answer --- */
+
+static void put_images(struct json_out *out, const struct tool_answer *answer)
+{
+    for (size_t i = 0; i < answer->image_count; i++) {
+        json_begin_object(out);
+        json_key(out, "type"), json_put_cstr(out, "image");
+        json_key(out, "data"), json_put_str(out, answer->images[i].base64);
+        json_key(out, "mimeType"), json_put_str(out, answer->images[i].mime);
+        json_end_object(out);
+    }
+}
+
+/* Clients check what is structured against the schema of success: an error has none. */
+static void put_answer(struct json_out *out, const struct tool_answer *answer)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    json_begin_object(out);
+    json_key(out, "content");
+    json_begin_array(out);
+    json_begin_object(out);
+    json_key(out, "type"), json_put_cstr(out, "text");
+    json_key(out, "text"), json_put_str(out, answer->json);
+    json_end_object(out);
+    put_images(out, answer);
+    json_end_array(out);
+    if (!answer->is_error && json_parse(answer->json, &value, &err) == 0)
+        json_key(out, "structuredContent"), json_put_value(out, value);
+    json_key(out, "isError"), json_put_bool(out, answer->is_error);
+    json_end_object(out);
+}
+
+static void on_done(void *ctx, const struct tool_answer *answer)
+{
+    struct mcp_call *call = ctx;
+    struct mcp *mcp = call->mcp;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    call->run = NULL;
+    put_answer(mcp_begin(&out, &text, str_of(call->id)), answer);
+    mcp_send(mcp, str_of(call->id), &out);
+    mcp_call_free(call);
+}
+
+static const struct tool_calls calls = {on_output, on_done};
+
+void mcp_call_tool(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    struct str name = {0};
+    const struct json_t *args = json_get(params, "arguments");
+    AUTO_BUF struct buf why = {0};
+    if (!json_to_str(json_get(params, "name"), &name) ||
+        tool_find(mcp->context.config, name) == NULL) {
+        buf_printf(&why, "there is no tool '%.*s'; tools/list names them", STR_ARG(name));
+        mcp_send_error(mcp, id, RPC_PARAMS, buf_cstr(&why));
+        return;
+    }
+    mcp_watch(mcp);
+    struct mcp_call *call = mcp_call_new(mcp, id, params);
+    call->run = tool_start(&mcp->context, name, args, &calls, call);
+}
+
+/* The request gets no answer then; one that is unknown has had its answer already. */
+void mcp_cancel(struct mcp *mcp, const struct json_t *params)
+{
+    AUTO_BUF struct buf id = {0};
+    struct json_out out = {.buf = &id};
+    const struct json_t *named = params == NULL ? NULL : json_get(params, "requestId");
+    if (named == NULL)
+        return;
+    json_put_value(&out, named);
+    for (struct mcp_call *call = mcp->running; call != NULL; call = call->next)
+        if (call->run != NULL && str_eq(str_of(call->id), buf_str(&id))) {
+            struct tool_run *run = call->run;
+            call->run = NULL;
+            mcp->calls->on_message(mcp->ctx, buf_str(&id), true, (struct str){0});
+            mcp_call_free(call);
+            tool_cancel(run);
+            return;
+        }
+}

@@ -1,0 +1,281 @@
+/* Resources: the files of the session, as file://workspace/PATH. */
+
+#include "agent/mcp_internal.h"
+#include "base/base64.h"
+
+#define ROOT "/workspace"
+#define SCHEME "file://workspace"
+
+enum { PAGE = 500 };
+
+/* --- Names --- */
+
+static bool is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._~/", c) != NULL);
+}
+
+/* `path` begins behind /workspace, with its slash. */
+static void put_uri(struct buf *out, struct str path)
+{
+    buf_put_cstr(out, SCHEME);
+    for (size_t i = 0; i < path.len; i++) {
+        if (is_plain(path.ptr[i]))
+            buf_put_char(out, path.ptr[i]);
+        else
+            buf_printf(out, "%%%02X", (unsigned char)path.ptr[i]);
+    }
+}
+
+static int hex_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool climbs(struct str path)
+{
+    struct str segment;
+    while (str_split(&path, '/', &segment))
+        if (str_eq(segment, STR("..")))
+            return true;
+    return false;
+}
+
+/* The absolute path; false when the URI is not one of ours. */
+static bool path_of(struct str uri, struct buf *out)
+{
+    if (!str_starts(uri, STR(SCHEME "/")))
+        return false;
+    buf_put_cstr(out, ROOT);
+    for (size_t i = strlen(SCHEME); i < uri.len; i++) {
+        if (uri.ptr[i] != '%') {
+            buf_put_char(out, uri.ptr[i]);
+            continue;
+        }
+        int high = i + 2 < uri.len ? hex_of(uri.ptr[i + 1]) : -1;
+        int low = i + 2 < uri.len ? hex_of(uri.ptr[i + 2]) : -1;
+        if (high < 0 || low < 0 || high + low == 0)
+            return false;
+        buf_put_char(out, (char)(high * 16 + low));
+        i += 2;
+    }
+    return !climbs(buf_str(out));
+}
+
+/* Says what is wrong itself. */
+static bool uri_of(struct mcp *mcp, struct str id, const struct json_t *params, struct str *ret_uri,
+                   struct buf *path)
+{
+    *ret_uri = (struct str){0};
+    if (json_to_str(json_get(params, "uri"), ret_uri) && path_of(*ret_uri, path))
+        return true;
+    mcp_send_error(mcp, id, RPC_PARAMS, "uri: " SCHEME "/PATH is needed");
+    return false;
+}
+
+static void ask(struct mcp *mcp, const struct file_request *request, file_done *done,
+                struct mcp_call *call)
+{
+    struct file_place place = {.session = mcp->context.session};
+    engine_file(mcp->context.engine, &mcp->context.caller, &place, request, done, call);
+}
+
+/* --- resources/list --- */
+
+static void put_file(struct json_out *out, const struct file_info *info)
+{
+    AUTO_BUF struct buf uri = {0};
+    AUTO_BUF struct buf path = {0};
+    buf_printf(&path, "/%.*s", STR_ARG(info->path));
+    put_uri(&uri, buf_str(&path));
+    json_begin_object(out);
+    json_key(out, "uri"), json_put_str(out, buf_str(&uri));
+    json_key(out, "name"), json_put_str(out, info->path);
+    json_key(out, "size"), json_put_i64(out, (int64_t)info->size);
+    json_end_object(out);
+}
+
+static void on_listed(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct mcp_call *call = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (call->mcp != NULL && why != NULL) {
+        mcp_send_error(call->mcp, str_of(call->id), RPC_INTERNAL, why->msg);
+    } else if (call->mcp != NULL) {
+        json_begin_object(mcp_begin(&out, &text, str_of(call->id)));
+        json_key(&out, "resources");
+        json_begin_array(&out);
+        for (size_t i = 0; i < answer->entry_count; i++)
+            if (answer->entries[i].type == FILE_REGULAR)
+                put_file(&out, &answer->entries[i]);
+        json_end_array(&out);
+        if (answer->truncated && answer->entry_count > 0)
+            json_key(&out, "nextCursor"),
+                json_put_str(&out, answer->entries[answer->entry_count - 1].path);
+        json_end_object(&out);
+        mcp_send(call->mcp, str_of(call->id), &out);
+    }
+    mcp_call_free(call);
+}
+
+void mcp_list_files(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    struct file_request request = {
+        .op = FILE_LIST, .path = STR(ROOT), .recursive = true, .limit = PAGE};
+    if (params != NULL)
+        (void)!json_to_str(json_get(params, "cursor"), &request.after);
+    ask(mcp, &request, on_listed, mcp_call_new(mcp, id, NULL));
+}
+
+/* --- resources/read --- */
+
+static void put_content(struct json_out *out, struct str uri, struct str bytes)
+{
+    AUTO_BUF struct buf coded = {0};
+    bool is_text = str_is_utf8(bytes) && str_find_char(bytes, '\0') == bytes.len;
+    json_begin_object(out);
+    json_key(out, "contents");
+    json_begin_array(out);
+    json_begin_object(out);
+    json_key(out, "uri"), json_put_str(out, uri);
+    json_key(out, "mimeType");
+    json_put_cstr(out, is_text ? "text/plain" : "application/octet-stream");
+    if (is_text) {
+        json_key(out, "text"), json_put_str(out, bytes);
+    } else {
+        base64_put(bytes, &coded);
+        json_key(out, "blob"), json_put_str(out, buf_str(&coded));
+    }
+    json_end_object(out);
+    json_end_array(out);
+    json_end_object(out);
+}
+
+static void send_content(struct mcp_call *call, const struct file_answer *answer,
+                         const struct err *why)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    struct str id = str_of(call->id);
+    if (why != NULL) {
+        mcp_send_error(call->mcp, id, why->code == ERR_NOT_FOUND ? RPC_NO_RESOURCE : RPC_INTERNAL,
+                       why->msg);
+    } else if (answer->truncated) {
+        mcp_send_error(call->mcp, id, RPC_INTERNAL,
+                       "the file is larger than 1 MiB: read it in parts with the tool read");
+    } else {
+        put_content(mcp_begin(&out, &text, id), buf_str(&call->uri), answer->bytes);
+        mcp_send(call->mcp, id, &out);
+    }
+}
+
+static void on_read(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct mcp_call *call = ctx;
+    if (call->mcp != NULL)
+        send_content(call, answer, why);
+    mcp_call_free(call);
+}
+
+void mcp_read_file(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    AUTO_BUF struct buf path = {0};
+    struct str uri;
+    if (!uri_of(mcp, id, params, &uri, &path))
+        return;
+    struct mcp_call *call = mcp_call_new(mcp, id, NULL);
+    buf_put(&call->uri, uri);
+    ask(mcp,
+        &(struct file_request){.op = FILE_READ, .path = buf_str(&path), .limit = FILE_READ_MAX},
+        on_read, call);
+}
+
+/* --- Subscriptions: one watch over all of /workspace --- */
+
+static void tell_updated(struct mcp *mcp, struct str path)
+{
+    AUTO_BUF struct buf uri = {0};
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    put_uri(&uri, str_slice(path, strlen(ROOT), path.len));
+    json_begin_object(mcp_begin_note(&out, &text, "notifications/resources/updated"));
+    json_key(&out, "uri"), json_put_str(&out, buf_str(&uri));
+    json_end_object(&out);
+    mcp_send_note(mcp, (struct str){0}, &out);
+}
+
+static void tell_list_changed(struct mcp *mcp)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    json_begin_object(mcp_begin_note(&out, &text, "notifications/resources/list_changed"));
+    json_end_object(&out);
+    mcp_send_note(mcp, (struct str){0}, &out);
+}
+
+static void on_event(void *ctx, const struct file_event *event)
+{
+    struct mcp *mcp = ctx;
+    AUTO_BUF struct buf path = {0};
+    /* Below the watched directory, or whole. */
+    if (event->path.len == 0 || event->path.ptr[0] != '/')
+        buf_put_cstr(&path, ROOT "/");
+    buf_put(&path, event->path);
+    if (map_has(&mcp->subscriptions, buf_str(&path)))
+        tell_updated(mcp, buf_str(&path));
+    if (event->change != FILE_MODIFIED && !event->is_directory)
+        tell_list_changed(mcp);
+}
+
+/* The sandbox rests: the next call wakes it, and the watch with it. */
+static void on_watch_end(void *ctx, UNUSED const struct err *why)
+{
+    struct mcp *mcp = ctx;
+    mcp->watcher = file_watcher_free(mcp->watcher);
+}
+
+static const struct file_watch_calls watch_calls = {on_event, on_watch_end};
+
+void mcp_watch(struct mcp *mcp)
+{
+    struct file_place place = {.session = mcp->context.session};
+    struct err err = {0};
+    if (mcp->watcher == NULL && mcp->subscriptions.len > 0)
+        (void)!engine_file_watch(mcp->context.engine, &mcp->context.caller, &place, STR(ROOT), true,
+                                 &watch_calls, mcp, &mcp->watcher, &err);
+}
+
+void mcp_subscribe(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    AUTO_BUF struct buf path = {0};
+    struct str uri;
+    if (!uri_of(mcp, id, params, &uri, &path))
+        return;
+    (void)map_put(&mcp->subscriptions, buf_str(&path), mcp);
+    mcp_watch(mcp);
+    mcp_send_empty(mcp, id);
+}
+
+void mcp_unsubscribe(struct mcp *mcp, struct str id, const struct json_t *params)
+{
+    AUTO_BUF struct buf path = {0};
+    struct str uri;
+    if (!uri_of(mcp, id, params, &uri, &path))
+        return;
+    (void)map_remove(&mcp->subscriptions, buf_str(&path));
+    if (mcp->subscriptions.len == 0)
+        mcp->watcher = file_watcher_free(mcp->watcher);
+    mcp_send_empty(mcp, id);
+}
+
+void mcp_files_done(struct mcp *mcp)
+{
+    mcp->watcher = file_watcher_free(mcp->watcher);
+    map_done(&mcp->subscriptions);
+}

@@ -1,0 +1,237 @@
+/* A call of a tool: arguments checked, one answer, errors as data. */
+
+#include "agent/internal.h"
+#include "base/schema.h"
+#include "io/loop.h"
+
+bool tools_are_offered(const struct config *config)
+{
+    return !config->sandbox.is_off;
+}
+
+const struct tool *tool_find(const struct config *config, struct str name)
+{
+    if (tools_are_offered(config))
+        for (const struct tool *tool = tools; tool->name != NULL; tool++)
+            if (str_eq(str_of(tool->name), name))
+                return tool;
+    return NULL;
+}
+
+/* --- Arguments --- */
+
+struct str tool_arg_str(const struct tool_run *run, const char *name)
+{
+    struct str text = {0};
+    (void)!json_to_str(json_get(run->args, name), &text);
+    return text;
+}
+
+struct str tool_arg_path(struct tool_run *run, const char *name)
+{
+    struct str path = tool_arg_str(run, name);
+    if (path.len == 0 || str_eq(path, STR(".")))
+        return STR("/workspace");
+    if (path.ptr[0] == '/')
+        return path;
+    return arena_printf(&run->arena, "/workspace/%.*s", STR_ARG(path));
+}
+
+int64_t tool_arg_int(const struct tool_run *run, const char *name, int64_t fallback)
+{
+    int64_t n;
+    return json_to_i64(json_get(run->args, name), &n) ? n : fallback;
+}
+
+bool tool_arg_bool(const struct tool_run *run, const char *name)
+{
+    bool flag;
+    return json_to_bool(json_get(run->args, name), &flag) && flag;
+}
+
+/* The run keeps a copy: the answer comes after the call's arguments have gone. */
+static int take_args(struct tool_run *run, const struct json_t *args, struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    AUTO_JSON struct json_t *schema = NULL;
+    struct json_out out = {.buf = &text};
+    if (args == NULL)
+        buf_put_cstr(&text, "{}");
+    else
+        json_put_value(&out, args);
+    if (json_parse(buf_str(&text), &run->args, err) < 0 ||
+        json_parse(str_of(run->tool->input), &schema, err) < 0)
+        return -1;
+    return schema_check(schema, run->args, "", err);
+}
+
+/* --- The last word --- */
+
+static void run_free(struct tool_run *run)
+{
+    run->args = json_free(run->args);
+    vec_done(&run->images);
+    arena_done(&run->arena);
+    free(run);
+}
+
+bool tool_is_over(struct tool_run *run)
+{
+    if (!run->is_canceled)
+        return false;
+    run_free(run);
+    return true;
+}
+
+static void finish(struct tool_run *run, const struct buf *json, bool is_error)
+{
+    if (!run->is_canceled)
+        run->calls->on_done(run->ctx, &(struct tool_answer){.is_error = is_error,
+                                                            .json = buf_str(json),
+                                                            .images = run->images.ptr,
+                                                            .image_count = run->images.len});
+    run_free(run);
+}
+
+void tool_end(struct tool_run *run, const struct buf *json)
+{
+    finish(run, json, false);
+}
+
+static const char *hint_of(enum err_code code)
+{
+    static const char *const hints[ERR_COUNT] = {
+        [ERR_INVALID] = "Correct the arguments and call again.",
+        [ERR_NOT_FOUND] = "Look for the right path with list or glob.",
+        [ERR_NOT_A_FILE] = "This is a directory: use list or glob.",
+        [ERR_NOT_A_DIRECTORY] = "This is a file: use read, or name its directory.",
+        [ERR_INVALID_PATTERN] = "Escape special characters that are meant as they are.",
+        [ERR_PATTERN_TOO_COMPLEX] = "Use a simpler pattern.",
+        [ERR_FORBIDDEN] = "Work below /workspace.",
+        [ERR_PATH_ESCAPES] = "Use a path below /workspace.",
+        [ERR_READ_ONLY] = "Write below /workspace.",
+        [ERR_CONFLICT] = "Look at what is there first, then call again.",
+        [ERR_NO_MATCH] = "Read the file again and copy the text exactly, blanks included.",
+        [ERR_AMBIGUOUS_MATCH] = "Add lines around the text to make it unique, or set replaceAll.",
+        [ERR_TOO_LARGE] = "Ask for a part of it.",
+        [ERR_TOO_MANY_RESULTS] = "Narrow the search.",
+        [ERR_BUSY] = "Something else runs in this session: wait for it, then call again.",
+        [ERR_LIMIT] = "Wait for something to end, then call again.",
+        [ERR_TIMEOUT] = "Do less at once, or ask for more time with timeoutMs.",
+        [ERR_NO_SPACE] = "Delete files that are no longer needed.",
+        [ERR_UNAVAILABLE] = "Call again in a moment.",
+        [ERR_UNSUPPORTED] = "Use another tool: this session cannot do it.",
+    };
+    return hints[code] != NULL ? hints[code] : "Tell the user: this is not yours to mend.";
+}
+
+void tool_fail(struct tool_run *run, const struct err *why, const char *hint)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    json_begin_object(&out);
+    json_key(&out, "success"), json_put_bool(&out, false);
+    json_key(&out, "error");
+    json_begin_object(&out);
+    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(why->code));
+    json_key(&out, "message"), json_put_cstr(&out, why->msg);
+    json_key(&out, "hint"), json_put_cstr(&out, hint == NULL ? hint_of(why->code) : hint);
+    json_end_object(&out);
+    json_end_object(&out);
+    finish(run, &text, true);
+}
+
+void tool_output(struct tool_run *run, bool is_stderr, struct str text)
+{
+    if (!run->is_canceled && run->calls->on_output != NULL)
+        run->calls->on_output(run->ctx, is_stderr, text);
+}
+
+/* --- Start --- */
+
+struct refusal {
+    struct loop_task task;
+    struct tool_run *run;
+    struct err err;
+    const char *hint;
+};
+
+static void tell_refusal(struct loop_task *task)
+{
+    struct refusal *refusal = (struct refusal *)task;
+    tool_fail(refusal->run, &refusal->err, refusal->hint);
+    free(refusal);
+}
+
+void tool_fail_later(struct tool_run *run, const struct err *why, const char *hint)
+{
+    struct refusal *refusal = mem_alloc(sizeof *refusal);
+    refusal->task.run = tell_refusal;
+    refusal->run = run;
+    refusal->err = *why;
+    refusal->hint = hint;
+    loop_post(run->loop, &refusal->task);
+}
+
+static void copy_caller(struct tool_run *run, const struct engine_caller *caller)
+{
+    run->caller = *caller;
+    run->caller.tenant = arena_dup(&run->arena, caller->tenant);
+    run->caller.key = run->caller.request_hash = (struct str){0};
+}
+
+struct tool_run *tool_start(const struct tool_context *context, struct str name,
+                            const struct json_t *args, const struct tool_calls *calls, void *ctx)
+{
+    struct err err = {0};
+    struct tool_run *run = mem_alloc(sizeof *run);
+    *run = (struct tool_run){.tool = tool_find(context->config, name),
+                             .calls = calls,
+                             .ctx = ctx,
+                             .engine = context->engine,
+                             .config = context->config,
+                             .loop = context->loop};
+    copy_caller(run, &context->caller);
+    run->session = arena_dup(&run->arena, context->session);
+    if (run->tool == NULL) {
+        (void)err_set(&err, ERR_NOT_FOUND, "there is no tool '%.*s'", STR_ARG(name));
+        tool_fail_later(run, &err, NULL);
+    } else if (take_args(run, args, &err) < 0) {
+        tool_fail_later(run, &err, NULL);
+    } else {
+        run->tool->start(run);
+    }
+    return run;
+}
+
+void tool_cancel(struct tool_run *run)
+{
+    run->is_canceled = true;
+    if (run->cancel != NULL)
+        run->cancel(run);
+}
+
+/* --- Text that is too long --- */
+
+static bool is_inner_byte(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+void tool_put_cut(struct json_out *out, struct str text, size_t max)
+{
+    if (text.len <= max) {
+        json_put_str(out, text);
+        return;
+    }
+    AUTO_BUF struct buf cut = {0};
+    size_t head = max / 2, tail = text.len - max / 2;
+    while (head > 0 && is_inner_byte(text.ptr[head]))
+        head--;
+    while (tail < text.len && is_inner_byte(text.ptr[tail]))
+        tail++;
+    buf_put(&cut, str_slice(text, 0, head));
+    buf_printf(&cut, "\n[... %zu more bytes ...]\n", tail - head);
+    buf_put(&cut, str_slice(text, tail, text.len));
+    json_put_str(out, buf_str(&cut));
+}

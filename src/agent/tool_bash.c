@@ -1,0 +1,260 @@
+/* The tools that run commands: bash, and for those in the background bash_output and bash_stop. */
+
+#include <signal.h>
+
+#include "agent/internal.h"
+#include "io/loop.h"
+
+enum { TIMEOUT_DEFAULT_MS = 120000 };
+
+/* A command, or a look at the log of one. */
+struct bash {
+    char id[65];
+    uint64_t offset;
+    bool is_background;
+    struct buf text[2]; /* stdout, stderr; within TOOL_OUTPUT_MAX of what comes first */
+    uint64_t dropped;   /* bytes behind that */
+    struct buf tail[2]; /* the newest of them */
+    struct log_reader *reader;
+    struct timer *timer; /* of a look that does not wait for the end */
+};
+
+static void bash_done(struct bash *bash)
+{
+    bash->reader = log_reader_free(bash->reader);
+    bash->timer = timer_free(bash->timer);
+    for (int i = 0; i < 2; i++) {
+        buf_done(&bash->text[i]);
+        buf_done(&bash->tail[i]);
+    }
+}
+
+static void fail(struct tool_run *run, const struct err *why, const char *hint)
+{
+    bash_done(run->state);
+    tool_fail_later(run, why, hint);
+}
+
+/* Half of the room is for the beginning, half for the end. */
+static void keep(struct bash *bash, int stream, struct str bytes)
+{
+    enum { HALF = TOOL_OUTPUT_MAX / 2 };
+    struct buf *head = &bash->text[stream], *tail = &bash->tail[stream];
+    size_t room = head->len < HALF ? HALF - head->len : 0;
+    buf_put(head, str_slice(bytes, 0, room));
+    buf_put(tail, str_slice(bytes, room, bytes.len));
+    if (tail->len > HALF) {
+        bash->dropped += tail->len - HALF;
+        buf_consume(tail, tail->len - HALF);
+    }
+}
+
+static void put_stream(struct json_out *out, const char *key, const struct bash *bash, int stream)
+{
+    AUTO_BUF struct buf text = {0};
+    buf_put(&text, buf_str(&bash->text[stream]));
+    if (bash->dropped > 0 && bash->tail[stream].len > 0)
+        buf_put_cstr(&text, "\n[... some of the output is left out ...]\n");
+    buf_put(&text, buf_str(&bash->tail[stream]));
+    json_key(out, key), json_put_str(out, buf_str(&text));
+}
+
+static void put_end(struct json_out *out, const struct command_info *command)
+{
+    json_key(out, "running"), json_put_bool(out, command->state == COMMAND_RUNNING);
+    if (command->state == COMMAND_RUNNING)
+        return;
+    json_key(out, "exitCode");
+    if (command->code >= 0)
+        json_put_i64(out, command->code);
+    else
+        json_put_null(out);
+    if (command->signal > 0)
+        json_key(out, "signal"), json_put_i64(out, command->signal);
+    if (command->end != COMMAND_EXITED)
+        json_key(out, "ended"), json_put_cstr(out, command_end_name(command->end));
+}
+
+static void end(struct tool_run *run, const struct command_info *command)
+{
+    struct bash *bash = run->state;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    bool is_running = command->state == COMMAND_RUNNING;
+    json_begin_object(&out);
+    json_key(&out, "success");
+    json_put_bool(&out, is_running || (command->end == COMMAND_EXITED && command->code == 0));
+    put_stream(&out, "stdout", bash, 0);
+    put_stream(&out, "stderr", bash, 1);
+    put_end(&out, command);
+    if (bash->dropped > 0)
+        json_key(&out, "leftOutBytes"), json_put_i64(&out, (int64_t)bash->dropped);
+    if (bash->is_background || is_running) {
+        json_key(&out, "id"), json_put_cstr(&out, bash->id);
+        json_key(&out, "nextOffset"), json_put_i64(&out, (int64_t)bash->offset);
+    }
+    json_end_object(&out);
+    bash_done(bash);
+    tool_end(run, &text);
+}
+
+static void on_chunk(void *ctx, const struct log_chunk *chunk)
+{
+    struct tool_run *run = ctx;
+    struct bash *bash = run->state;
+    int stream = chunk->stream == COMMAND_STDERR;
+    keep(bash, stream, chunk->bytes);
+    bash->offset = chunk->offset + chunk->bytes.len;
+    tool_output(run, stream, chunk->bytes);
+}
+
+static void on_end(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    if (why != NULL)
+        fail(run, why, NULL);
+    else
+        end(run, command);
+}
+
+static const struct log_calls log_calls = {on_chunk, on_end};
+
+/* The log's call-backs do not come once the reader is freed: then this is the end. */
+static void cancel_reading(struct tool_run *run)
+{
+    struct bash *bash = run->state;
+    bool is_foreground = !bash->is_background;
+    if (bash->reader == NULL)
+        return;
+    if (is_foreground)
+        engine_command_signal(run->engine, &run->caller, str_of(bash->id), SIGKILL, NULL, NULL);
+    bash_done(bash);
+    (void)tool_is_over(run);
+}
+
+static void read_log(struct tool_run *run, bool follow)
+{
+    struct bash *bash = run->state;
+    struct err err = {0};
+    run->cancel = cancel_reading;
+    if (engine_log_open(run->engine, &run->caller, str_of(bash->id), bash->offset, follow,
+                        &log_calls, run, &bash->reader, &err) < 0)
+        fail(run, &err, NULL);
+}
+
+/* --- bash --- */
+
+static void on_started(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    struct bash *bash = run->state;
+    if (why == NULL)
+        (void)snprintf(bash->id, sizeof bash->id, "%.*s", STR_ARG(command->id));
+    if (run->is_canceled && why == NULL)
+        engine_command_signal(run->engine, &run->caller, command->id, SIGKILL, NULL, NULL);
+    if (tool_is_over(run))
+        return;
+    if (why != NULL)
+        fail(run, why, NULL);
+    else if (bash->is_background)
+        end(run, command);
+    else
+        read_log(run, true);
+}
+
+void tool_bash(struct tool_run *run)
+{
+    struct bash *bash = arena_new(&run->arena, struct bash);
+    bash->is_background = tool_arg_bool(run, "background");
+    run->state = bash;
+    struct command_spec spec = {
+        .session = run->session,
+        .shell = tool_arg_str(run, "command"),
+        .timeout_ms =
+            tool_arg_int(run, "timeoutMs", bash->is_background ? -1 : TIMEOUT_DEFAULT_MS)};
+    engine_command_start(run->engine, &run->caller, &spec, on_started, run);
+}
+
+/* --- bash_output, bash_stop --- */
+
+/* A command of another session is none of this one's. */
+static bool find_command(struct tool_run *run, struct bash *bash, struct err *err)
+{
+    struct session_info session;
+    struct command_info command;
+    struct str id = tool_arg_str(run, "id");
+    if (engine_session_get(run->engine, &run->caller, run->session, &session, err) < 0)
+        return false;
+    if (engine_command_get(run->engine, &run->caller, id, &command, err) < 0 ||
+        !str_eq(command.sandbox, session.sandbox)) {
+        (void)err_set(err, ERR_NOT_FOUND, "this session has no command '%.*s'", STR_ARG(id));
+        return false;
+    }
+    (void)snprintf(bash->id, sizeof bash->id, "%.*s", STR_ARG(id));
+    bash->offset = (uint64_t)MIN(tool_arg_int(run, "offset", 0), (int64_t)command.log_end);
+    return true;
+}
+
+static struct bash *look_at(struct tool_run *run, struct err *err)
+{
+    struct bash *bash = arena_new(&run->arena, struct bash);
+    bash->is_background = true;
+    run->state = bash;
+    return find_command(run, bash, err) ? bash : NULL;
+}
+
+static void on_time(void *ctx)
+{
+    struct tool_run *run = ctx;
+    const struct bash *bash = run->state;
+    struct command_info command;
+    struct err err = {0};
+    if (engine_command_get(run->engine, &run->caller, str_of(bash->id), &command, &err) < 0)
+        fail(run, &err, NULL);
+    else
+        end(run, &command);
+}
+
+/* What comes until it ends, or for so long. */
+static void wait_for(struct tool_run *run, int64_t wait_ms)
+{
+    struct bash *bash = run->state;
+    if (wait_ms > 0) {
+        bash->timer = timer_new(run->loop, on_time, run);
+        timer_set(bash->timer, wait_ms, 0);
+    }
+    read_log(run, wait_ms > 0);
+}
+
+static const char no_command[] = "Use the id that bash gave when it was started in the background.";
+
+void tool_bash_output(struct tool_run *run)
+{
+    struct err err = {0};
+    if (look_at(run, &err) == NULL)
+        fail(run, &err, no_command);
+    else
+        wait_for(run, tool_arg_int(run, "waitMs", 0));
+}
+
+static void on_stopped(void *ctx, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    if (tool_is_over(run))
+        return;
+    if (why != NULL && why->code != ERR_CONFLICT) /* it has ended already */
+        fail(run, why, NULL);
+    else
+        read_log(run, true);
+}
+
+void tool_bash_stop(struct tool_run *run)
+{
+    struct err err = {0};
+    const struct bash *bash = look_at(run, &err);
+    if (bash == NULL)
+        fail(run, &err, no_command);
+    else
+        engine_command_signal(run->engine, &run->caller, str_of(bash->id), SIGKILL, on_stopped,
+                              run);
+}

@@ -1,0 +1,272 @@
+/* The tools that work on a session's files, but for read. */
+
+#include "agent/internal.h"
+
+enum { LINE_MAX_SHOWN = 400 };
+
+static void ask(struct tool_run *run, const struct file_request *request, file_done *done)
+{
+    struct file_place place = {.session = run->session};
+    engine_file(run->engine, &run->caller, &place, request, done, run);
+}
+
+/* Begins {"success": true, or says what went wrong and gives false. */
+static bool begin(struct tool_run *run, struct buf *text, struct json_out *out,
+                  const struct err *why)
+{
+    if (tool_is_over(run))
+        return false;
+    if (why != NULL) {
+        tool_fail(run, why, NULL);
+        return false;
+    }
+    *out = (struct json_out){.buf = text};
+    json_begin_object(out);
+    json_key(out, "success"), json_put_bool(out, true);
+    return true;
+}
+
+static void end(struct tool_run *run, struct buf *text, struct json_out *out)
+{
+    json_end_object(out);
+    tool_end(run, text);
+}
+
+/* "note" tells the model how to go on where an answer was cut. */
+static void put_truncated(struct json_out *out, bool truncated, const char *note)
+{
+    json_key(out, "truncated"), json_put_bool(out, truncated);
+    if (truncated)
+        json_key(out, "note"), json_put_cstr(out, note);
+}
+
+/* --- write, edit --- */
+
+static void on_written(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "path"));
+    json_key(&out, "created"), json_put_bool(&out, answer->created);
+    json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
+    end(run, &text, &out);
+}
+
+void tool_write(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_WRITE,
+                               .path = tool_arg_path(run, "path"),
+                               .bytes = tool_arg_str(run, "content"),
+                               .make_parents = true},
+        on_written);
+}
+
+static void on_edited(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "path"));
+    json_key(&out, "replaced"), json_put_i64(&out, (int64_t)answer->count);
+    json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
+    end(run, &text, &out);
+}
+
+void tool_edit(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_EDIT,
+                               .path = tool_arg_path(run, "path"),
+                               .old_text = tool_arg_str(run, "oldString"),
+                               .new_text = tool_arg_str(run, "newString"),
+                               .all = tool_arg_bool(run, "replaceAll")},
+        on_edited);
+}
+
+/* --- glob, grep, list --- */
+
+static void on_globbed(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "paths");
+    json_begin_array(&out);
+    for (size_t i = 0; i < answer->entry_count; i++)
+        json_put_str(&out, answer->entries[i].path);
+    json_end_array(&out);
+    put_truncated(&out, answer->truncated,
+                  "There are more: narrow the pattern or name a directory further down.");
+    end(run, &text, &out);
+}
+
+void tool_glob(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_GLOB,
+                               .path = tool_arg_path(run, "dirPath"),
+                               .pattern = tool_arg_str(run, "pattern"),
+                               .limit = TOOL_PATHS_MAX},
+        on_globbed);
+}
+
+static void put_match(struct json_out *out, const struct file_match *match)
+{
+    json_begin_object(out);
+    json_key(out, "path"), json_put_str(out, match->path);
+    json_key(out, "line"), json_put_i64(out, (int64_t)match->line);
+    json_key(out, "text"), tool_put_cut(out, match->text, LINE_MAX_SHOWN);
+    json_end_object(out);
+}
+
+static void on_grepped(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "matches");
+    json_begin_array(&out);
+    for (size_t i = 0; i < answer->match_count; i++)
+        put_match(&out, &answer->matches[i]);
+    json_end_array(&out);
+    put_truncated(&out, answer->truncated,
+                  "There are more: narrow pattern, glob or directory, or raise maxResults.");
+    end(run, &text, &out);
+}
+
+void tool_grep(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_GREP,
+                               .path = tool_arg_path(run, "dirPath"),
+                               .pattern = tool_arg_str(run, "pattern"),
+                               .include = tool_arg_str(run, "glob"),
+                               .ignore_case = tool_arg_bool(run, "ignoreCase"),
+                               .limit =
+                                   (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
+        on_grepped);
+}
+
+static const char *type_name(enum file_type type)
+{
+    static const char *const names[] = {"file", "directory", "symlink", "other"};
+    return names[type];
+}
+
+static void put_entry(struct json_out *out, const struct file_info *info)
+{
+    json_begin_object(out);
+    json_key(out, "name"), json_put_str(out, info->path);
+    json_key(out, "type"), json_put_cstr(out, type_name(info->type));
+    if (info->type == FILE_REGULAR)
+        json_key(out, "size"), json_put_i64(out, (int64_t)info->size);
+    json_end_object(out);
+}
+
+static void on_listed(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "entries");
+    json_begin_array(&out);
+    for (size_t i = 0; i < answer->entry_count; i++)
+        put_entry(&out, &answer->entries[i]);
+    json_end_array(&out);
+    put_truncated(&out, answer->truncated, "There are more: pass the last name as after.");
+    end(run, &text, &out);
+}
+
+void tool_list(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_LIST,
+                               .path = tool_arg_path(run, "path"),
+                               .after = tool_arg_str(run, "after"),
+                               .recursive = tool_arg_bool(run, "recursive"),
+                               .limit = TOOL_PATHS_MAX},
+        on_listed);
+}
+
+/* --- exists, delete, move --- */
+
+static void on_looked(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    bool is_absent = why != NULL && why->code == ERR_NOT_FOUND && run->state != NULL;
+    if (!begin(run, &text, &out, is_absent ? NULL : why))
+        return;
+    json_key(&out, "exists"), json_put_bool(&out, !is_absent);
+    if (!is_absent) {
+        json_key(&out, "type"), json_put_cstr(&out, type_name(answer->info.type));
+        json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
+    }
+    end(run, &text, &out);
+}
+
+void tool_exists(struct tool_run *run)
+{
+    struct session_info session;
+    struct err err = {0};
+    /* That there is no such session is another thing than no such file. */
+    if (engine_session_get(run->engine, &run->caller, run->session, &session, &err) == 0)
+        run->state = run;
+    ask(run,
+        &(struct file_request){.op = FILE_STAT, .path = tool_arg_path(run, "path"), .follow = true},
+        on_looked);
+}
+
+static void on_deleted(void *ctx, const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "deleted"), json_put_i64(&out, (int64_t)answer->count);
+    end(run, &text, &out);
+}
+
+void tool_delete(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_DELETE,
+                               .path = tool_arg_path(run, "path"),
+                               .recursive = tool_arg_bool(run, "recursive")},
+        on_deleted);
+}
+
+static void on_moved(void *ctx, UNUSED const struct file_answer *answer, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    if (!begin(run, &text, &out, why))
+        return;
+    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "to"));
+    end(run, &text, &out);
+}
+
+void tool_move(struct tool_run *run)
+{
+    ask(run,
+        &(struct file_request){.op = FILE_MOVE,
+                               .path = tool_arg_path(run, "from"),
+                               .to = tool_arg_path(run, "to"),
+                               .replace = tool_arg_bool(run, "replace")},
+        on_moved);
+}

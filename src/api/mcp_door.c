@@ -1,0 +1,362 @@
+/* A client posts its messages; answers come back as JSON when they are ready at once, else as
+ * events of the same reply. What belongs to no request goes to the stream that the client opens by
+ * GET.
+ *
+ * A client is known by the id of its session in the engine. One that comes back after the daemon
+ * was started anew goes on where it was: its files are there, only its subscriptions are not. */
+
+#include "api/mcp_door.h"
+
+#include "agent/mcp.h"
+#include "api/events.h"
+#include "api/v1.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "io/loop.h"
+
+enum { CLIENTS_MAX = 1000, SWEEP_MS = 60000, IDLE_MS = 30 * 60000 };
+#define SESSION_NAME "mcp"
+#define SESSION_HEADER "Mcp-Session-Id"
+
+/* One POST that waits for its answers. */
+struct post {
+    struct post *next;
+    struct client *client;
+    struct request *request; /* NULL once its reply is a stream */
+    struct events *events;
+    char *id;   /* of its request, as JSON text; NULL when it has none or is answered */
+    char *kept; /* the answer, until it is sent */
+    bool is_gone, is_taking;
+};
+
+struct client {
+    struct client *next;
+    struct mcp_door *door;
+    struct mcp *mcp;
+    char session[ID_SIZE];
+    char tenant[TENANT_MAX + 1];
+    struct post *posts;
+    struct events *stream;
+    int64_t used_ms;
+};
+
+struct mcp_door {
+    struct api *api;
+    struct client *clients;
+    size_t count;
+    struct timer *sweeper;
+};
+
+/* --- Posts --- */
+
+static void post_free(struct post *post)
+{
+    struct post **at = &post->client->posts;
+    while (*at != post)
+        at = &(*at)->next;
+    *at = post->next;
+    free(post->id);
+    free(post->kept);
+    free(post);
+}
+
+/* Its client went away: the answers have nowhere to go. */
+static void on_post_closed(void *ctx)
+{
+    struct post *post = ctx;
+    post->events = NULL;
+    post->is_gone = true;
+}
+
+static const struct events_calls post_events = {.on_closed = on_post_closed};
+
+static void reply_kept(struct post *post)
+{
+    AUTO_BUF struct buf text = {0};
+    if (post->kept == NULL) { /* nothing was asked, or it was canceled */
+        reply_empty(post->request, 202);
+        return;
+    }
+    buf_put_cstr(&text, post->kept);
+    reply_json(post->request, 200, &text);
+}
+
+static void finish(struct post *post)
+{
+    if (post->request != NULL) {
+        reply_kept(post);
+    } else if (post->events != NULL) {
+        events_end(post->events);
+        events_forget(post->events);
+    }
+    post_free(post);
+}
+
+static struct post *post_of(struct client *client, struct str id)
+{
+    for (struct post *post = client->posts; post != NULL; post = post->next)
+        if (post->id != NULL && str_eq(str_of(post->id), id))
+            return post;
+    return NULL;
+}
+
+static void on_message(void *ctx, struct str about, bool is_last, struct str json)
+{
+    struct client *client = ctx;
+    struct post *post = post_of(client, about);
+    struct events *events = post == NULL ? client->stream : post->events;
+    if (events != NULL && json.len > 0)
+        events_put(events, "message", (struct str){0}, json);
+    if (post == NULL || !is_last)
+        return;
+    if (post->request != NULL && json.len > 0) {
+        post->kept = mem_alloc(json.len + 1);
+        memcpy(post->kept, json.ptr, json.len);
+    }
+    free(post->id);
+    post->id = NULL;
+    if (!post->is_taking)
+        finish(post);
+}
+
+static const struct mcp_calls mcp_calls = {on_message};
+
+/* What a request is answered under; NULL for what gets no answer. */
+static char *id_of(const struct json_t *message)
+{
+    struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    const struct json_t *id = json_get(message, "id");
+    if (id == NULL || json_get(message, "method") == NULL)
+        return NULL;
+    json_put_value(&out, id);
+    return buf_take(&text);
+}
+
+static void take_post(struct client *client, struct request *request)
+{
+    struct post *post = mem_alloc(sizeof *post);
+    *post = (struct post){.next = client->posts,
+                          .client = client,
+                          .request = request,
+                          .id = id_of(request->json),
+                          .is_taking = true};
+    client->posts = post;
+    client->used_ms = clock_date_ms();
+    (void)mcp_take(client->mcp, request->json);
+    post->is_taking = false;
+    if (post->id == NULL) {
+        finish(post);
+    } else if (request_accepts(request, "Accept", "text/event-stream")) {
+        post->request = NULL;
+        post->events = events_new(request, &post_events, post);
+    } else {
+        request_hold(request);
+    }
+}
+
+/* --- Clients --- */
+
+static void client_free(struct client *client)
+{
+    struct mcp_door *door = client->door;
+    for (struct client **at = &door->clients; *at != NULL; at = &(*at)->next)
+        if (*at == client) {
+            *at = client->next;
+            break;
+        }
+    door->count--;
+    client->mcp = mcp_free(client->mcp);
+    if (client->stream != NULL) {
+        events_end(client->stream);
+        events_forget(client->stream);
+    }
+    for (struct post *post = client->posts, *next; post != NULL; post = next) {
+        next = post->next;
+        finish(post);
+    }
+    free(client);
+}
+
+static void sweep(void *ctx)
+{
+    struct mcp_door *door = ctx;
+    int64_t now = clock_date_ms();
+    for (struct client *client = door->clients, *next; client != NULL; client = next) {
+        next = client->next;
+        if (client->posts == NULL && client->stream == NULL && now - client->used_ms > IDLE_MS)
+            client_free(client);
+    }
+}
+
+static struct mcp_door *door_of(struct api *api)
+{
+    if (api->mcp == NULL) {
+        api->mcp = mem_alloc(sizeof *api->mcp);
+        api->mcp->api = api;
+        api->mcp->sweeper = timer_new(api->loop, sweep, api->mcp);
+        timer_set(api->mcp->sweeper, SWEEP_MS, SWEEP_MS);
+    }
+    return api->mcp;
+}
+
+struct mcp_door *mcp_door_free(struct mcp_door *door)
+{
+    if (door == NULL)
+        return NULL;
+    while (door->clients != NULL)
+        client_free(door->clients);
+    (void)timer_free(door->sweeper);
+    free(door);
+    return NULL;
+}
+
+static struct client *client_new(struct api *api, const struct engine_caller *caller,
+                                 struct str session, bool is_known)
+{
+    struct mcp_door *door = door_of(api);
+    struct client *client = mem_alloc(sizeof *client);
+    *client = (struct client){.next = door->clients, .door = door, .used_ms = clock_date_ms()};
+    (void)snprintf(client->session, sizeof client->session, "%.*s", STR_ARG(session));
+    (void)snprintf(client->tenant, sizeof client->tenant, "%.*s", STR_ARG(caller->tenant));
+    struct mcp_options options = {.engine = api->engine,
+                                  .config = api->config,
+                                  .loop = api->loop,
+                                  .caller = *caller,
+                                  .session = session,
+                                  .is_known = is_known};
+    client->mcp = mcp_new(&options, &mcp_calls, client);
+    door->clients = client;
+    door->count++;
+    return client;
+}
+
+/* NULL with a reply. */
+static struct client *find_client(struct request *request, struct api *api)
+{
+    struct err err = {0};
+    struct session_info session;
+    struct engine_caller caller = v1_caller(request);
+    struct str id = request_header(request, SESSION_HEADER);
+    struct str version = request_header(request, "MCP-Protocol-Version");
+    if (version.len > 0 && !mcp_speaks(version))
+        (void)err_set(&err, ERR_INVALID, "MCP-Protocol-Version: '%.*s' is not spoken here",
+                      STR_ARG(version));
+    else if (id.len == 0)
+        (void)err_set(&err, ERR_INVALID, SESSION_HEADER " is missing: initialize gives one");
+    if (err.code != ERR_NONE) {
+        reply_error(request, &err);
+        return NULL;
+    }
+    for (struct client *client = door_of(api)->clients; client != NULL; client = client->next)
+        if (str_eq(str_of(client->session), id) && str_eq(str_of(client->tenant), caller.tenant))
+            return client;
+    if (engine_session_get(api->engine, &caller, id, &session, &err) == 0 &&
+        str_eq(session.name, STR(SESSION_NAME)))
+        return client_new(api, &caller, id, true);
+    (void)err_set(&err, ERR_NOT_FOUND, "there is no such session; initialize a new one");
+    reply_error(request, &err);
+    return NULL;
+}
+
+/* --- Doors --- */
+
+static void on_session(void *ctx, const struct session_info *session, const struct err *why)
+{
+    struct request *request = ctx;
+    struct api *api = request->rules->ctx;
+    struct engine_caller caller = v1_caller(request);
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
+    reply_header(request, SESSION_HEADER, session->id);
+    take_post(client_new(api, &caller, session->id, false), request);
+}
+
+static void begin_session(struct request *request, struct api *api)
+{
+    struct err err = {0};
+    struct engine_caller caller = v1_caller(request);
+    char id[ID_SIZE];
+    if (door_of(api)->count >= CLIENTS_MAX) {
+        (void)err_set(&err, ERR_LIMIT, "%d clients are connected already", CLIENTS_MAX);
+        reply_error(request, &err);
+        return;
+    }
+    id_new(id);
+    struct session_spec spec = {.id = str_of(id), .name = STR(SESSION_NAME)};
+    request_hold(request);
+    engine_session_create(api->engine, &caller, &spec, on_session, request);
+}
+
+static void post(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    if (mcp_is_initialize(request->json)) {
+        begin_session(request, api);
+        return;
+    }
+    struct client *client = find_client(request, api);
+    if (client != NULL)
+        take_post(client, request);
+}
+
+static void on_stream_closed(void *ctx)
+{
+    struct client *client = ctx;
+    client->stream = NULL;
+    client->used_ms = clock_date_ms();
+}
+
+static const struct events_calls stream_events = {.on_closed = on_stream_closed};
+
+/* The newest stream is the one that is written to. */
+static void listen_to(struct request *request, void *ctx)
+{
+    struct client *client = find_client(request, ctx);
+    if (client == NULL)
+        return;
+    if (client->stream != NULL) {
+        events_end(client->stream);
+        events_forget(client->stream);
+    }
+    client->stream = events_new(request, &stream_events, client);
+}
+
+static void end_session(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct client *client = find_client(request, api);
+    if (client == NULL)
+        return;
+    struct engine_caller caller = v1_caller(request);
+    struct str id = request_header(request, SESSION_HEADER);
+    client_free(client);
+    request_hold(request);
+    engine_session_delete(api->engine, &caller, id, v1_done, request);
+}
+
+/* clang-format off */
+#define NOUN "mcp"
+
+const struct route mcp_routes[] = {
+    {"POST", "/mcp", post, "Send messages of the Model Context Protocol", SCOPE_RUN, NOUN,
+     .details = "One JSON-RPC message. The answer to initialize carries the header "
+                "Mcp-Session-Id, which every later request repeats. Answers that take time come as "
+                "events when Accept allows it. docs/MCP.md tells more.",
+     .request = JSON({"type": "object", "additionalProperties": true}),
+     .response = JSON({"type": "object"}), .gives = FORM_EITHER,
+     .errors = E(NOT_FOUND) | E(LIMIT),
+     .example = "-d '{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": "
+                "{\"protocolVersion\": \"2025-11-25\", \"capabilities\": {}, "
+                "\"clientInfo\": {\"name\": \"curl\", \"version\": \"1\"}}}'"},
+    {"GET", "/mcp", listen_to, "Listen to what belongs to no request", SCOPE_RUN, NOUN,
+     .details = "notifications/resources/updated and its kin, as events.",
+     .gives = FORM_EVENTS, .errors = E(NOT_FOUND)},
+    {"DELETE", "/mcp", end_session, "End a client's session", SCOPE_RUN, NOUN,
+     .details = "With its sandbox and its files.", .gives = FORM_NONE, .status = 204,
+     .errors = E(NOT_FOUND) | E(BUSY) | E(CONFLICT)},
+    {0},
+};
+/* clang-format on */

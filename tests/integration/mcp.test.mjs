@@ -1,0 +1,161 @@
+// The Model Context Protocol, spoken by its official client, over pipes and over HTTP.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import test from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { BIN, run, serve, tempDir } from './lib.mjs';
+
+const T = { timeout: 120000 };
+const require = createRequire(join(process.env.SG_BUILD, '../npm/test/package.json'));
+const load = async (name) => {
+  try { return await import(pathToFileURL(require.resolve(`@modelcontextprotocol/sdk/${name}`))); } catch { return null; }
+};
+const sdk = await load('client/index.js');
+const { StdioClientTransport } = (await load('client/stdio.js')) ?? {};
+const { StreamableHTTPClientTransport } = (await load('client/streamableHttp.js')) ?? {};
+const types = await load('types.js');
+const skip = sdk === null ? 'the client is not installed: tools/deps' : false;
+
+async function client(transport, t) {
+  const it = new sdk.Client({ name: 'test', version: '1' });
+  await it.connect(transport);
+  t.after(() => it.close());
+  return it;
+}
+
+const overPipes = async (t) => {
+  const dir = tempDir(t);
+  const transport = new StdioClientTransport({ command: BIN, args: ['mcp'], env: { ...process.env, TMPDIR: dir }, stderr: 'inherit' });
+  const it = await client(transport, t);
+  return { it, transport, dir };
+};
+
+const overHttp = async (t) => {
+  const server = await serve(t);
+  const make = (sessionId) => new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`),
+    { requestInit: { headers: { authorization: `Bearer ${server.token}` } }, sessionId });
+  const transport = make();
+  return { it: await client(transport, t), transport, server, make };
+};
+
+const call = async (it, name, args, options) => {
+  const answer = await it.callTool({ name, arguments: args }, undefined, options);
+  return { ...answer, value: JSON.parse(answer.content[0].text) };
+};
+
+for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
+  test(`every tool is there and works, over ${way}`, { ...T, skip }, async (t) => {
+    const { it } = await open(t);
+    assert.equal(it.getServerVersion().name, 'sandglass');
+    assert.match(it.getInstructions(), /sandbox/);
+    const { tools } = await it.listTools(); // the client checks structured answers from here on
+    const names = tools.map(({ name }) => name);
+    for (const name of ['run_code', 'bash', 'read', 'write', 'edit', 'glob', 'grep', 'list', 'exists', 'delete', 'move'])
+      assert.ok(names.includes(name), name);
+    assert.equal((await call(it, 'write', { path: 'a/b.txt', content: 'one\ntwo\n' })).value.created, true);
+    assert.equal((await call(it, 'read', { path: 'a/b.txt' })).structuredContent.content, 'one\ntwo\n');
+    assert.equal((await call(it, 'edit', { path: 'a/b.txt', oldString: 'two', newString: 'three' })).value.replaced, 1);
+    assert.deepEqual((await call(it, 'glob', { pattern: '**/*.txt' })).value.paths, ['a/b.txt']);
+    assert.equal((await call(it, 'grep', { pattern: 'th.ee' })).value.matches[0].line, 2);
+    assert.equal((await call(it, 'list', {})).value.entries[0].name, 'a');
+    assert.equal((await call(it, 'bash', { command: 'wc -l <a/b.txt' })).value.stdout.trim(), '2');
+    assert.equal((await call(it, 'move', { from: 'a/b.txt', to: 'c.txt' })).isError, false);
+    assert.equal((await call(it, 'exists', { path: 'c.txt' })).value.exists, true);
+    assert.equal((await call(it, 'delete', { path: 'c.txt' })).value.deleted, 1);
+    const wrong = await call(it, 'read', { path: 'c.txt' });
+    assert.equal(wrong.isError, true);
+    assert.equal(wrong.value.error.code, 'not_found');
+    await assert.rejects(it.callTool({ name: 'none', arguments: {} }), /no tool/);
+    await assert.rejects(it.request({ method: 'odd/method' }, types.EmptyResultSchema), /no method/);
+    await it.ping();
+  });
+
+  test(`pictures, progress, logging and cancellation, over ${way}`, { ...T, skip }, async (t) => {
+    const { it } = await open(t);
+    const logged = [];
+    it.setNotificationHandler(types.LoggingMessageNotificationSchema, ({ params }) => logged.push(params.data));
+    await it.setLoggingLevel('info');
+    const progress = [];
+    await call(it, 'bash', { command: 'echo step one; sleep 0.2; echo step two' }, { onprogress: (each) => progress.push(each.message) });
+    assert.match(progress.join('\n'), /step one[^]*step two/);
+    assert.match(logged.join('\n'), /step two/);
+    const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+    await call(it, 'bash', { command: `echo ${png} | base64 -d >p.png` });
+    const shown = await call(it, 'read', { path: 'p.png' });
+    assert.deepEqual(shown.content[1], { type: 'image', data: png, mimeType: 'image/png' });
+    const stop = new AbortController();
+    const begun = call(it, 'bash', { command: 'echo $$ >pid; sleep 1000' }, { signal: stop.signal });
+    while (!(await call(it, 'exists', { path: 'pid' })).value.exists) ;
+    stop.abort('enough');
+    await assert.rejects(begun);
+    // The command has ended with its call.
+    for (;;) {
+      const { value } = await call(it, 'bash', { command: 'kill -0 $(cat pid) 2>/dev/null && echo alive || echo gone' });
+      if (value.stdout === 'gone\n') break;
+    }
+  });
+
+  test(`files are resources, over ${way}`, { ...T, skip }, async (t) => {
+    const { it } = await open(t);
+    await call(it, 'write', { path: 'some dir/ü.txt', content: 'text' });
+    await call(it, 'bash', { command: "printf 'a\\0b' >bin" });
+    const { resources } = await it.listResources();
+    const uri = 'file://workspace/some%20dir/%C3%BC.txt';
+    assert.deepEqual(resources.map((each) => each.uri).sort(), ['file://workspace/bin', uri]);
+    assert.equal((await it.readResource({ uri })).contents[0].text, 'text');
+    assert.equal((await it.readResource({ uri: 'file://workspace/bin' })).contents[0].blob, 'YQBi');
+    await assert.rejects(it.readResource({ uri: 'file://workspace/none' }), /none/);
+    await assert.rejects(it.readResource({ uri: 'file:///etc/passwd' }), /file:\/\/workspace/);
+    await assert.rejects(it.readResource({ uri: 'file://workspace/../etc/passwd' }));
+    assert.equal((await it.listResourceTemplates()).resourceTemplates.length, 1);
+    const updated = [];
+    it.setNotificationHandler(types.ResourceUpdatedNotificationSchema, ({ params }) => updated.push(params.uri));
+    await it.subscribeResource({ uri });
+    while (updated.length === 0) await call(it, 'write', { path: 'some dir/ü.txt', content: String(Math.random()) });
+    assert.equal(updated[0], uri);
+    await it.unsubscribeResource({ uri });
+    const { prompts } = await it.listPrompts();
+    const { messages } = await it.getPrompt({ name: prompts[0].name, arguments: { path: 'bin' } });
+    assert.match(messages[0].content.text, /bin/);
+    await assert.rejects(it.getPrompt({ name: prompts[0].name }), /path is missing/);
+  });
+}
+
+test('a client that goes leaves nothing behind', { ...T, skip }, async (t) => {
+  const { it, dir, transport } = await overPipes(t);
+  await call(it, 'bash', { command: 'echo' });
+  const { pid } = transport;
+  assert.equal(readdirSync(dir).length, 1);
+  await it.close();
+  for (;;) try { process.kill(pid, 0); await new Promise((done) => setTimeout(done, 20)); } catch { break; }
+  assert.deepEqual(readdirSync(dir), []);
+});
+
+test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, async (t) => {
+  const { it, transport, server, make } = await overHttp(t);
+  await call(it, 'write', { path: 'kept', content: 'x' });
+  const again = new sdk.Client({ name: 'again', version: '1' });
+  await again.connect(make(transport.sessionId));
+  assert.equal((await call(again, 'exists', { path: 'kept' })).value.exists, true);
+  const post = (headers, body = { jsonrpc: '2.0', id: 1, method: 'ping' }) => server.get('/mcp', { method: 'POST',
+    body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } });
+  assert.equal((await post({})).status, 400);
+  assert.equal((await post({ 'mcp-session-id': 'nosuchsession' })).status, 404);
+  assert.equal((await post({ 'mcp-session-id': transport.sessionId, 'mcp-protocol-version': '1999-01-01' })).status, 400);
+  assert.equal((await post({ 'mcp-session-id': transport.sessionId, origin: 'http://evil.test' })).status, 403);
+  assert.equal((await post({ 'mcp-session-id': transport.sessionId, authorization: 'Bearer wrong' })).status, 401);
+  assert.deepEqual(await (await post({ 'mcp-session-id': transport.sessionId })).json(), { jsonrpc: '2.0', id: 1, result: {} });
+  await transport.terminateSession();
+  assert.equal((await post({ 'mcp-session-id': transport.sessionId })).status, 404);
+});
+
+test('what a client is told to write down', T, async () => {
+  for (const name of ['claude', 'cursor', 'vscode']) {
+    const { code, stdout } = await run(['mcp', '--print-config', name]);
+    assert.equal(code, 0);
+    assert.match(JSON.stringify(JSON.parse(stdout)), /"args":\["mcp"\]/);
+  }
+  assert.equal((await run(['mcp', '--print-config', 'odd'])).code, 2);
+});
