@@ -26,6 +26,10 @@ async function setup(t) {
   });
   // An idle connection may be closed to make room: then a client comes again, as HTTP has it.
   server.alive = () => once().catch(once).catch(once);
+  // The client's own idle connection may be the one that made room.
+  const { figure, descriptors } = server;
+  server.figure = (name) => figure(name).catch(() => figure(name)).catch(() => Infinity);
+  server.descriptors = () => descriptors().catch(descriptors).catch(() => Infinity);
   server.cpu = () => server.figure('process_cpu_seconds_total');
   return server;
 }
