@@ -21,5 +21,9 @@ void runtimes_ipykernel(struct bench *bench);
 /* Interpreters with the same imports that wait. */
 void runtimes_plain_memory(struct bench *bench, int count);
 
+/* Node kernels beside plain Node; nothing when node24 was not added to $SG_RUNTIMES, or
+ * build/runtimes. */
+void runtimes_node(struct bench *bench);
+
 /* Proportional memory of a process and all its descendants. */
 int64_t runtimes_pss_kb(pid_t root, int *ret_count);

@@ -26,19 +26,19 @@ static int take_line(struct err *err)
 
 static char missing[256];
 
-static int start(const char *modules, struct err *err)
+static int start(const char *modules, bool is_template, struct err *err)
 {
     char library[512];
     if (python_find("", library, sizeof library, err) < 0 ||
         python_start(library, "/usr/bin/python3", kernel_cells, err) < 0)
         return -1;
-    return python_prepare(modules, missing, sizeof missing, err);
+    return python_prepare(modules, is_template, missing, sizeof missing, err);
 }
 
 static int serve(const char *modules, struct err *err)
 {
     int line = take_line(err);
-    if (line < 0 || start(modules, err) < 0)
+    if (line < 0 || start(modules, false, err) < 0)
         return -1;
     return python_serve(line, err);
 }
@@ -50,7 +50,7 @@ static int serve_zygote(const char *modules)
                                               .awake = python_awake,
                                               .serve = python_serve};
     struct err err = {0};
-    if (start(modules, &err) == 0 && zygote_serve(missing, &hooks, &err) == 0)
+    if (start(modules, true, &err) == 0 && zygote_serve(missing, &hooks, &err) == 0)
         return 0;
     zygote_say_broken(&err);
     return 1;

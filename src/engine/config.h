@@ -84,6 +84,8 @@ struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
     int64_t pool, pool_idle_ms;
+    bool template;
+    struct config_list template_imports; /* empty: the runtime's own */
 };
 
 struct config_isolate {

@@ -138,6 +138,12 @@ const struct config_key config_keys[] = {
      .help = "Jails with these limits that wait ready made, at most; about 0.4 MB each"},
     {"jail", "pool_idle_ms", NUMBER(0, 24 * 3600 * 1000, "60000"), AT(config_jail, pool_idle_ms),
      .help = "Time without a request after which only one waits; 0: all wait for ever"},
+    {"jail", "template", .type = CONFIG_BOOL, AT(config_jail, template), .fallback = "true",
+     .help = "Fork Python kernels from a process that has imported its packages; about 60 MB, from "
+             "the second kernel on"},
+    {"jail", "template_imports", MANY(CONFIG_NAME, 64), AT(config_jail, template_imports),
+     .note = "json, numpy, pandas and matplotlib",
+     .help = "What that process imports; packages that are not there are left out"},
 
     {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
      .help = "What a JavaScript isolate gets that asks for nothing else"},

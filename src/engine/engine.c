@@ -87,6 +87,7 @@ static void on_tick(void *ctx)
     int64_t now = clock_boot_ms();
     MAP_EACH (entry, &engine->sandboxes)
         sandbox_tick(entry->value, now);
+    sandbox_remove_again(engine);
     session_tick(engine, now);
     volume_sweep(engine, now);
     if (now < engine->next_sweep_ms)
@@ -230,8 +231,11 @@ void engine_stop(struct engine *engine, engine_done *done, void *ctx)
     engine->is_stopping = true;
     engine->stop_answer = answer;
     feed_close(engine);
-    MAP_EACH (entry, &engine->sandboxes)
+    MAP_EACH (entry, &engine->sandboxes) {
+        sandbox_save_again(entry->value);
         put_aside(entry->value);
+    }
+    sandbox_remove_again(engine);
     (void)timer_free(engine->tick);
     engine->tick = timer_new(engine->loop, on_stop_tick, engine);
     timer_set(engine->tick, STOP_TICK_MS, STOP_TICK_MS);
@@ -292,6 +296,9 @@ struct engine *engine_free(struct engine *engine)
     MAP_EACH (entry, &engine->sandboxes)
         (void)sandbox_free(entry->value);
     map_done(&engine->sandboxes);
+    VEC_EACH (id, &engine->unremoved)
+        free(*id);
+    vec_done(&engine->unremoved);
     command_done_all(engine);
     token_done_all(engine);
     session_done_all(engine);

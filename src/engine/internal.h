@@ -100,6 +100,7 @@ struct sandbox {
     bool is_deleting, is_unsaved;
     bool is_calling; /* sandbox_settle is at work */
     bool is_removed; /* and shall free it */
+    bool is_lost;    /* its place died while it was being made */
     bool is_helper;  /* made for a volume's files; not for the outside */
 };
 
@@ -124,8 +125,9 @@ struct engine {
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;
-    uint64_t log_bytes; /* kept of all logs, about */
-    size_t reclaiming;  /* providers that still clear up */
+    uint64_t log_bytes;    /* kept of all logs, about */
+    VEC(char *) unremoved; /* sandboxes that are gone and whose rows are not */
+    size_t reclaiming;     /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
 };
 
@@ -205,6 +207,11 @@ void sandbox_set_timeout(struct sandbox *sandbox, int64_t timeout_ms);
 void sandbox_touch(struct sandbox *sandbox);
 void sandbox_begin_work(struct sandbox *sandbox);
 void sandbox_end_work(struct sandbox *sandbox);
+/* What memory knows and the store could not be told. */
+void sandbox_save_again(struct sandbox *sandbox);
+/* A row that could not be removed is removed later: else the next start would find it. */
+void sandbox_unremoved(struct engine *engine, struct str id);
+void sandbox_remove_again(struct engine *engine);
 void sandbox_tick(struct sandbox *sandbox, int64_t now);
 void sandbox_begin_pause(struct sandbox *sandbox, struct answer *answer);
 void sandbox_begin_resume(struct sandbox *sandbox);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "egress/settings.h"
+#include "jail/jail_fork.h"
 
 enum {
     TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
@@ -95,8 +96,16 @@ void context_pump(struct context *context)
 
 /* --- Its end --- */
 
+static void close_inner(struct context *context)
+{
+    for (int i = 0; i < 3 && context->has_inner; i++)
+        fd_close(&context->inner[i]);
+    context->has_inner = false;
+}
+
 void context_drop_kernel(struct context *context)
 {
+    close_inner(context);
     if (context->kernel == NULL)
         return;
     if (context->is_asked) {
@@ -167,6 +176,8 @@ static void on_exited(struct context *context, int signo)
         runs_on_death(context, NULL);
 }
 
+static int ask_start(struct context *context, bool is_fork, struct err *err);
+
 static void on_event(struct asked_op *op, const struct jail_event *event, const struct err *why)
 {
     struct context *context = (struct context *)op;
@@ -175,12 +186,17 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
         runs_on_death(context, why);
     } else if (event->type == JAIL_EVENT_STARTED) {
         context->is_started = true;
+        close_inner(context);
         if (context->is_killed)
             context_kill(context);
     } else if (event->type == JAIL_EVENT_REFUSED || event->type == JAIL_EVENT_FAILED) {
+        struct err err = event->err;
         context->is_asked = false;
         place_remove(context->place, op);
-        runs_on_death(context, &event->err);
+        bool again = context->is_fork && context->has_inner && !context->is_killed &&
+                     (err.code == ERR_UNAVAILABLE || err.code == ERR_UNSUPPORTED);
+        if (!again || ask_start(context, false, &err) < 0)
+            runs_on_death(context, &err);
     } else if (event->type == JAIL_EVENT_EXITED) {
         bool was_pumping = context->is_pumping;
         context->is_pumping = true; /* it stays while its last words are told */
@@ -236,20 +252,30 @@ const char **context_env(const struct context *context, struct arena *arena)
     return env;
 }
 
-static int ask_start(struct context *context, struct err *err)
+/* Layers may bring other packages than the template has imported. */
+static bool may_fork(const struct context *context)
+{
+    const struct place *place = context->place;
+    return place->provider->has_template && context->runtime->forks != NULL &&
+           place->plan.layer_count == 0;
+}
+
+static int ask_start(struct context *context, bool is_fork, struct err *err)
 {
     AUTO_ARENA struct arena arena = {0};
     struct place *place = context->place;
-    int inner[3];
     uint32_t id = 0;
-    if (kernel_open(&context->kernel, inner, err) < 0)
-        return -1;
+    if (context->kernel == NULL) {
+        if (kernel_open(&context->kernel, context->inner, err) < 0)
+            return -1;
+        context->has_inner = true;
+    }
+    context->is_fork = is_fork;
     struct jail_command command = {.argv = context->runtime->argv,
                                    .env = context_env(context, &arena),
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
-    int asked = jail_ask_start(place->jail, &command, inner, &id, err);
-    for (int i = 0; i < 3; i++)
-        fd_close(&inner[i]);
+    int asked = is_fork ? jail_ask_fork(place->jail, &command, context->inner, &id, err)
+                        : jail_ask_start(place->jail, &command, context->inner, &id, err);
     if (asked < 0)
         return -1;
     context->is_asked = true;
@@ -264,7 +290,8 @@ int context_start(struct context *context, struct err *err)
     context->op.on_event = on_event;
     context->again.run = pump_again;
     context->signal = 0;
-    if (ask_start(context, err) < 0) {
+    jail_template_want(context->place->provider, context->runtime);
+    if (ask_start(context, may_fork(context), err) < 0) {
         context_drop_kernel(context);
         return -1;
     }

@@ -30,6 +30,9 @@ struct context {
     int64_t created_ms;
     struct kernel *kernel;
     struct watch *watches[3];
+    int inner[3]; /* its ends, until it is started */
+    bool has_inner;
+    bool is_fork;    /* of a template; where that cannot be, its program is started instead */
     bool is_asked;   /* `op` waits for events */
     bool is_started; /* the process runs, and signals reach it */
     bool is_line_gone, is_killed;

@@ -18,6 +18,7 @@ struct jail_layers;
 struct pool;
 struct request;
 struct rolling;
+struct runtime;
 struct volumes;
 
 struct provider {
@@ -34,6 +35,8 @@ struct provider {
     struct buf dns_servers;
     struct place *places;
     struct runtime_places runtimes; /* directories of their programs; every jail sees them */
+    int kernels_started;            /* that a template could have served */
+    bool is_template_asked, has_template;
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
@@ -107,6 +110,8 @@ void jail_rollback_leave(struct place *place, const struct err *why);
 void jail_warden_used(struct provider *provider);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
+/* Kernels are forked from a template from the time on when it is ready; has_template. */
+void jail_template_want(struct provider *provider, const struct runtime *runtime);
 /* Remembers what was asked until it is answered. */
 struct request *jail_warden_asked(struct provider *provider, uint32_t number,
                                   request_event *on_event, void *ctx);

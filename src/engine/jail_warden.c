@@ -1,8 +1,10 @@
 /* The warden of the tier jail: what is asked of it, and the next one when it dies. */
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/jail_place.h"
+#include "jail/jail_fork.h"
 #include "runtime/runtimes.h"
 
 static void watch_warden(struct provider *provider)
@@ -82,6 +84,40 @@ static void on_pooled(UNUSED struct request *request, UNUSED const struct warden
         log_warn("jail.pool", LOG_STR("error", why->msg));
 }
 
+static void on_template(struct request *request, const struct warden_event *event,
+                        const struct err *why)
+{
+    struct provider *provider = request->ctx;
+    provider->has_template = why == NULL;
+    if (why != NULL)
+        log_warn("jail.template", LOG_STR("error", why->msg));
+    else
+        log_info("jail.template", LOG_STR("missing", event->missing));
+}
+
+/* Once for each warden, with the second kernel: a server that runs one cell does not pay for it. */
+void jail_template_want(struct provider *provider, const struct runtime *runtime)
+{
+    const struct config_jail *config = &provider->host->config->jail;
+    AUTO_BUF struct buf names = {0};
+    struct err err = {0};
+    uint32_t number = 0;
+    if (provider->is_template_asked || runtime->forks == NULL || !config->template ||
+        ++provider->kernels_started < 2)
+        return;
+    provider->is_template_asked = true;
+    for (size_t i = 0; i < config->template_imports.len; i++)
+        buf_printf(&names, "%s%.*s", i > 0 ? "," : "", STR_ARG(config->template_imports.items[i]));
+    if (names.len == 0)
+        buf_put_cstr(&names, runtime->imports);
+    AUTO_CLOSE int program = runtime_program(runtime->forks, &err);
+    if (program < 0 ||
+        warden_ask_template(provider->warden, program, buf_cstr(&names), &number, &err) < 0)
+        log_warn("jail.template", LOG_STR("error", err.msg));
+    else
+        (void)jail_warden_asked(provider, number, on_template, provider);
+}
+
 void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
                     struct jail_plan *plan)
 {
@@ -129,6 +165,7 @@ void jail_warden_used(struct provider *provider)
 int jail_warden_start(struct provider *provider, struct err *err)
 {
     size_t most = (size_t)provider->host->config->jail.pool;
+    provider->is_template_asked = provider->has_template = false;
     if (warden_start(&provider->warden, err) < 0)
         return -1;
     if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,

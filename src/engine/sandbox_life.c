@@ -70,6 +70,45 @@ struct saving {
     struct answer *answer;
 };
 
+struct removing {
+    struct engine *engine;
+    VEC(char *) ids;
+};
+
+void sandbox_unremoved(struct engine *engine, struct str id)
+{
+    AUTO_ARENA struct arena arena = {0};
+    *vec_push(&engine->unremoved) = mem_dup_cstr(arena_dup(&arena, id).ptr);
+}
+
+static void on_removed(void *ctx, const struct err *why)
+{
+    struct removing *removing = ctx;
+    VEC_EACH (id, &removing->ids) {
+        if (why != NULL)
+            *vec_push(&removing->engine->unremoved) = *id;
+        else
+            free(*id);
+    }
+    vec_done(&removing->ids);
+    free(removing);
+}
+
+void sandbox_remove_again(struct engine *engine)
+{
+    if (engine->unremoved.len == 0)
+        return;
+    struct removing *removing = mem_alloc(sizeof *removing);
+    struct store_batch *batch = store_begin(engine->store);
+    removing->engine = engine;
+    VEC_EACH (id, &engine->unremoved) {
+        *vec_push(&removing->ids) = *id;
+        store_remove(batch, &store_sandboxes, str_of(*id));
+    }
+    engine->unremoved.len = 0;
+    store_commit(batch, STORE_QUICK, on_removed, removing);
+}
+
 /* A move that was not written is written again later: memory is ahead of the store until then. */
 static void on_saved(void *ctx, const struct err *why)
 {
@@ -79,6 +118,8 @@ static void on_saved(void *ctx, const struct err *why)
         log_error("sandbox.unsaved", LOG_STR("sandbox", saving->id), LOG_STR("error", why->msg));
         if (sandbox != NULL)
             sandbox->is_unsaved = true;
+        else
+            sandbox_unremoved(saving->engine, str_of(saving->id));
     }
     answer_give(saving->answer, why);
     free(saving);
@@ -218,15 +259,20 @@ void sandbox_end_work(struct sandbox *sandbox)
     sandbox_touch(sandbox);
 }
 
+void sandbox_save_again(struct sandbox *sandbox)
+{
+    if (!sandbox->is_unsaved || sandbox_is_moving(sandbox->info.state))
+        return;
+    struct store_batch *batch = store_begin(sandbox->engine->store);
+    sandbox->is_unsaved = false;
+    sandbox_save(sandbox, batch);
+    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
+}
+
 void sandbox_tick(struct sandbox *sandbox, int64_t now)
 {
     struct sandbox_info *info = &sandbox->info;
-    if (sandbox->is_unsaved && !sandbox_is_moving(info->state)) {
-        struct store_batch *batch = store_begin(sandbox->engine->store);
-        sandbox->is_unsaved = false;
-        sandbox_save(sandbox, batch);
-        sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
-    }
+    sandbox_save_again(sandbox);
     if (info->state != SANDBOX_RUNNING)
         return;
     bool is_old = sandbox->expires_at > 0 && now >= sandbox->expires_at;
@@ -409,6 +455,15 @@ void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct e
     struct engine *engine = sandbox->engine;
     const struct provider_table *table = engine_table(engine, sandbox->info.tier);
     struct place *place = sandbox->place;
+    if (sandbox->info.state == SANDBOX_CREATING) {
+        /* Its record is still being written: sandbox_make tells who waits, and clears up. */
+        sandbox->is_lost = true;
+        sandbox_set_reason(sandbox, str_of(why->msg));
+        sandbox->place = NULL;
+        if (place != NULL)
+            table->sandbox_end(place, true, ignore, NULL);
+        return;
+    }
     if (!sandbox_may_move(sandbox->info.state, to))
         return;
     log_warn("sandbox.lost", LOG_VIEW("sandbox", sandbox->info.id),

@@ -278,7 +278,7 @@ static void discard(struct sandbox *sandbox)
     volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
     key_forget(engine, sandbox->info.id, batch);
     store_remove(batch, &store_sandboxes, sandbox->info.id);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
+    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
     (void)map_remove(&engine->sandboxes, sandbox->info.id);
 }
 
@@ -290,6 +290,8 @@ static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
 static void made(struct making *making)
 {
     struct sandbox *sandbox = making->sandbox;
+    if (sandbox->is_lost && making->err.code == ERR_NONE)
+        (void)err_set(&making->err, ERR_UNAVAILABLE, "%s", sandbox->reason);
     const struct err *why = making->err.code == ERR_NONE ? NULL : &making->err;
     if (why == NULL) {
         sandbox_go(sandbox, SANDBOX_RUNNING, "", NULL);

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/defended.h"
 #include "base/err.h"
@@ -14,15 +16,25 @@
 #include "jail/kernel.h"
 #include "jail/mounts.h"
 
+/* Goes with its maker and holds nothing of it: a socket that it kept open would hide the maker's
+ * death from whoever is at the other end. */
+static void NORETURN carry_map(pid_t maker)
+{
+    (void)k_close_range(0, ~0u, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != maker)
+        _exit(0);
+    for (;;)
+        (void)pause();
+}
+
 /* A user namespace that only exists to carry a map: its process waits until we have the fd. */
 static int make_map_ns(const struct template *template, uint32_t owner, uint32_t outer,
                        struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t pid = k_clone3(&args);
+    pid_t maker = getpid(), pid = k_clone3(&args);
     if (pid == 0)
-        for (;;)
-            (void)pause();
+        carry_map(maker);
     if (pid < 0)
         return err_sys(err, errno, "make an id map: " KERNEL_NO_NAMESPACES);
     char path[32];

@@ -4,6 +4,7 @@
  * not empty are copied. The loop device lets go of the file by itself when the last mount goes, so
  * a crash leaves none behind that a later umount would not free. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -14,6 +15,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -163,9 +165,48 @@ static int copy_sparse(int from, int to, struct err *err)
     }
 }
 
+/* True when the device has this file below it. The caller's descriptor keeps it from being let go
+ * of from here on. */
+static bool has_image(int device, const struct stat *image)
+{
+    struct loop_info64 info;
+    return ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_device == image->st_dev &&
+           info.lo_inode == image->st_ino;
+}
+
+/* The device that still has the image, or -1. A mount that was taken away here may live on for a
+ * moment in another mount namespace, such as a jail's that is just being made. A second device over
+ * the same file would be a second filesystem over it: neither would see what the other wrote. */
+static int find_loop(int image, char path[32])
+{
+    struct stat st;
+    DIR *dir = fstat(image, &st) < 0 ? NULL : opendir("/sys/block");
+    int found = -1;
+    if (dir == NULL)
+        return -1;
+    for (const struct dirent *entry;
+         found < 0 && (entry = readdir(dir)) != NULL;) { /* NOLINT(concurrency-mt-unsafe) */
+        char used[64];
+        if (strncmp(entry->d_name, "loop", 4) != 0)
+            continue;
+        (void)snprintf(used, sizeof used, "/sys/block/%.16s/loop", entry->d_name);
+        if (access(used, F_OK) < 0)
+            continue;
+        (void)snprintf(path, 32, "/dev/%.16s", entry->d_name);
+        AUTO_CLOSE int device = open(path, O_RDWR | O_CLOEXEC);
+        if (device >= 0 && has_image(device, &st))
+            found = fd_take(&device);
+    }
+    (void)closedir(dir);
+    return found;
+}
+
 /* Gives the device's descriptor; others may take a free device before us, so we try again. */
 static int attach_loop(int image, char path[32], struct err *err)
 {
+    int found = find_loop(image, path);
+    if (found >= 0)
+        return found;
     AUTO_CLOSE int control = SYS(open("/dev/loop-control", O_RDWR | O_CLOEXEC));
     if (control < 0)
         return err_sys(err, errno, "open /dev/loop-control");

@@ -134,11 +134,13 @@ static int find_kernel(struct err *err)
     return kernel_module == NULL ? python_failed(err, "import the kernel") : 0;
 }
 
-int python_prepare(const char *names, char *ret_missing, size_t size, struct err *err)
+int python_prepare(const char *names, bool is_template, char *ret_missing, size_t size,
+                   struct err *err)
 {
     if (find_kernel(err) < 0)
         return -1;
-    struct object *missing = py.PyObject_CallMethod(kernel_module, "prepare", "(s)", names);
+    struct object *missing =
+        py.PyObject_CallMethod(kernel_module, "prepare", "(si)", names, (int)is_template);
     const char *text = missing == NULL ? NULL : py.PyBytes_AsString(missing);
     if (text == NULL)
         return python_failed(err, "prepare");

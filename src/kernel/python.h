@@ -16,9 +16,11 @@ int python_find(const char *root, char *out, size_t size, struct err *err) MUST_
 int python_start(const char *library, const char *program, const struct embed_file *modules,
                  struct err *err) MUST_USE;
 
-/* sandglass.main.prepare(names): imports what the comma-separated list names; those that it could
- * not import come back. */
-int python_prepare(const char *names, char *ret_missing, size_t size, struct err *err) MUST_USE;
+/* sandglass.main.prepare(names, is_template): imports what the comma-separated list names; those
+ * that it could not import come back. A template gives up its environment: each fork brings its
+ * own. */
+int python_prepare(const char *names, bool is_template, char *ret_missing, size_t size,
+                   struct err *err) MUST_USE;
 /* sandglass.main.serve(fd): cells until the other side closes. */
 int python_serve(int fd, struct err *err) MUST_USE;
 

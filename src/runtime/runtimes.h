@@ -33,6 +33,9 @@ struct runtime {
     /* What is added: */
     const char *version, *package, *integrity; /* "sha512-..." of the package */
     const char *program;                       /* that the tree must hold, from its root */
+    /* What a template is made of (runtime_program), NULL: there is none; and what it imports unless
+     * the configuration says otherwise. */
+    const char *forks, *imports;
 };
 
 extern const struct runtime runtimes[]; /* the last has no name */

@@ -27,6 +27,8 @@ def forget():
 def is_silenced(code):
     """A semicolon behind the last expression hides its value, as people know it."""
     last = ""
+    if ";" not in code:
+        return False
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
             if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER,

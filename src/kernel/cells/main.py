@@ -11,8 +11,9 @@ import gc
 import importlib
 import io
 import os
-import signal
 import sys
+
+import _signal as signal  # without the enums around it, which cost more than the call
 
 from sandglass import cell, display, figures, magic, wire
 
@@ -45,7 +46,7 @@ def warm():
 imported = []
 
 
-def prepare(names):
+def prepare(names, is_template):
     """Imports what it can; gives the names that are not there."""
     global kernel
     missing = []
@@ -57,10 +58,13 @@ def prepare(names):
             missing.append(name)
         if name == "matplotlib" and name in sys.modules:
             sys.modules[name].use("module://" + figures.BACKEND)
+            import matplotlib.pyplot
     open_streams()
     sys.argv = [""]
     imported[:] = {name.partition(".")[0] for name in names.split(",")} - {"", "json"}
     warm()
+    if is_template:
+        os.environ.clear()
     # What is there now stays: a collection that walked over it would copy it all in every fork.
     gc.collect()
     gc.freeze()
@@ -68,9 +72,7 @@ def prepare(names):
 
 
 def reseed():
-    """Every fork has randomness of its own."""
-    if "random" in sys.modules:
-        sys.modules["random"].seed()
+    """Every fork has randomness of its own; `random` sees to that itself."""
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))
 
@@ -202,7 +204,10 @@ class Kernel:
             if kind != wire.RUN:
                 continue
             code, _, variables = fields.text(), fields.text(), fields.text()
-            with environment(variables):
+            if variables:
+                with environment(variables):
+                    done = self.run(code)
+            else:
                 done = self.run(code)
             for stream in (sys.stdout, sys.stderr):
                 try:
@@ -231,18 +236,20 @@ def serve(fd):
     kernel.serve()
 
 
+OWN_SITE = f"/.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+
 def places():
     """Where packages may lie that an interpreter would find before the system's own."""
-    found = [magic.PACKAGES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    found.append(os.path.expanduser(f"~/.local/lib/{version}/site-packages"))
-    return [place for place in found if place and os.path.isdir(place)]
+    found = [magic.PACKAGES, os.environ.get("HOME", "") + OWN_SITE]
+    if "PYTHONPATH" in os.environ:
+        found += os.environ["PYTHONPATH"].split(os.pathsep)
+    return [place for place in found if place and os.access(place, os.F_OK)]
 
 
 def awake(env):
     """A fork takes the environment of its jail. Gives the name of a package that is imported already
     though the jail has one of its own: then a fork is the wrong kernel for it."""
-    os.environb.clear()
     for pair in env.split(b"\0")[:-1]:
         name, _, value = pair.partition(b"=")
         if name:

@@ -81,4 +81,6 @@ async function run(id, code, language, variables) {
 receive(workerData.line, (type, id, [code, language, variables = '']) => {
   if (type === RUN) run(id, code, language, variables).catch(() => {});
 }, () => process.kill(process.pid, 'SIGKILL'));
+// What is slow the first time happens before anybody waits for it.
+await post('Runtime.evaluate', { expression: '0', replMode: true, awaitPromise: true });
 send(workerData.line, READY, 0, [process.versions.node]);

@@ -17,7 +17,8 @@
 #include "base/map.h"
 #include "store/store.h"
 
-enum { KILLS = 200, KILL_MS_MAX = 60, SESSIONS_MAX = 4 };
+/* In a soak five times as many. */
+enum { KILLS = 200, SOAK_KILLS = 1000, KILL_MS_MAX = 60, SESSIONS_MAX = 4 };
 
 static char home[4096];
 
@@ -344,7 +345,8 @@ static int64_t random_us(void)
 TEST(nothing_acknowledged_is_lost_by_kills_at_random)
 {
     begin("random");
-    for (int i = 0; i < KILLS; i++) {
+    int kills = test_sized(KILLS, SOAK_KILLS);
+    for (int i = 0; i < kills; i++) {
         kill_after(start_worker(NULL), random_us());
         if (i % 10 == 9)
             judge();

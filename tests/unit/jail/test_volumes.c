@@ -3,7 +3,14 @@
 #include "layers_kit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "jail/volumes.h"
 
 enum { MIB = 1 << 20, LIMIT_BYTES = 16 * MIB, LIMIT_INODES = 500 };
@@ -194,6 +201,59 @@ TEST(a_volume_without_a_limit_gets_none_later)
     struct quota_limit limit = {.bytes = LIMIT_BYTES, .inodes = LIMIT_INODES};
     CHECK_OK(volumes_make(volumes, "volume-1", NULL, &err));
     CHECK_ERR(volumes_resize(volumes, "volume-1", &limit, &err), ERR_NOT_FOUND);
+}
+
+/* A process whose mount namespace is a copy of ours, as a jail's is while it is being made. */
+static pid_t hold_mounts(int *ret_fd)
+{
+    int ends[2];
+    char byte = 0;
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWNS) == 0 && mount("", "/", "", MS_REC | MS_PRIVATE, "") == 0)
+            (void)!write(ends[1], "y", 1);
+        (void)close(ends[1]);
+        for (;;)
+            (void)pause();
+    }
+    (void)close(ends[1]);
+    CHECK(read(ends[0], &byte, 1) == 1);
+    *ret_fd = ends[0];
+    return child;
+}
+
+/* Else the second mount would be a second filesystem over the same file. */
+TEST(an_image_that_is_still_mounted_elsewhere_is_the_same_one)
+{
+    struct err err = {0};
+    char path[PATH_MAX], file[PATH_MAX + 8], text[8] = "";
+    int fd = -1;
+    if (geteuid() != 0)
+        SKIP("only root mounts images");
+    struct volumes *volumes = open_volumes("elsewhere");
+    if (!make_limited(volumes, 1)) {
+        (void)volumes_free(volumes);
+        return;
+    }
+    for (int round = 0; round < 5; round++) {
+        CHECK_OK(volumes_attach(volumes, "volume-1", path, sizeof path, &err));
+        (void)snprintf(file, sizeof file, "%s/kept%d", path, round);
+        pid_t holder = hold_mounts(&fd);
+        test_write(path, file + strlen(path) + 1, "kept");
+        CHECK_OK(volumes_detach(volumes, "volume-1", &err));
+        CHECK_OK(volumes_attach(volumes, "volume-1", path, sizeof path, &err));
+        AUTO_CLOSE int kept = open(file, O_RDONLY | O_CLOEXEC);
+        CHECK(kept >= 0);
+        CHECK_INT(read(kept, text, sizeof text), 4);
+        CHECK_INT(kill(holder, SIGKILL), 0);
+        CHECK(waitpid(holder, NULL, 0) == holder);
+        (void)close(fd);
+        fd_close(&kept);
+        CHECK_OK(volumes_detach(volumes, "volume-1", &err));
+    }
+    CHECK_OK(volumes_remove(volumes, "volume-1", &err));
+    (void)volumes_free(volumes);
 }
 
 TEST(an_image_rests_while_nobody_uses_it)
