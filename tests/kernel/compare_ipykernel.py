@@ -83,6 +83,17 @@ class Theirs:
         self.client.wait_for_ready(timeout=120)
         self.run(PREPARE, 0)
 
+    def replied(self, message, found):
+        """The reply says once more how the cell failed: the news of it can be lost on the way."""
+        while True:
+            reply = self.client.get_shell_msg(timeout=120)
+            if reply["parent_header"].get("msg_id") != message:
+                continue
+            content = reply["content"]
+            if content["status"] == "error" and found["error"] is None:
+                found["error"] = (content["ename"], content["evalue"])
+            return found
+
     def run(self, code, least):
         """`least`: characters of output to wait for. What children write passes through a thread of
         the kernel, which may tell it after the cell's end."""
@@ -94,7 +105,7 @@ class Theirs:
                 news = self.client.get_iopub_msg(timeout=10 if is_over else 120)
             except queue.Empty:
                 if is_over:
-                    return found
+                    return self.replied(message, found)
                 raise
             if news["parent_header"].get("msg_id") != message:
                 continue
@@ -110,7 +121,7 @@ class Theirs:
             elif kind == "status" and content["execution_state"] == "idle":
                 is_over = True
             if is_over and len(found["out"]) + len(found["err"]) >= least:
-                return found
+                return self.replied(message, found)
 
     def close(self):
         self.client.stop_channels()

@@ -230,8 +230,10 @@ TEST(res_out_of_memory_ends_the_kernel_alone)
     struct jail_stats stats;
     AUTO_STAGE struct stage stage = {0};
     stage_template(&stage, "json");
-    if (warden_host(stage.warden)->no_memory[0] != '\0')
+    if (warden_host(stage.warden)->no_memory[0] != '\0') {
+        stage.warden = warden_free(stage.warden); /* a skip leaves nothing to be freed */
         SKIP("this host has no memory limit to give");
+    }
     struct jail_plan plan = stage_plan(stage.warden);
     plan.limits.memory_bytes = 64 << 20;
     CHECK_OK(jail_make(stage.warden, &plan, &stage.jail, &err));
