@@ -90,7 +90,7 @@ class Theirs:
             if reply["parent_header"].get("msg_id") != message:
                 continue
             content = reply["content"]
-            if content["status"] == "error" and found["error"] is None:
+            if content["status"] == "error" and found["error"] is None and not found["err"]:
                 found["error"] = (content["ename"], content["evalue"])
             return found
 
