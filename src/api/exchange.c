@@ -94,32 +94,3 @@ void exchange_headers(const struct request *request,
     for (size_t i = 0; i < request->foreign_count; i++)
         put(ctx, request->foreign_headers[i].name.ptr, request->foreign_headers[i].value.ptr);
 }
-
-int http_answer_past(struct request *request, struct err *err)
-{
-    struct conn *conn = request->conn;
-    assert(!request->has_reply && !request->is_past);
-    AUTO_CLOSE int fd = conn->is_cut ? -1 : fcntl(conn->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return err_sys(err, conn->is_cut ? ECONNRESET : errno, "answer a client");
-    request->is_past = true;
-    conn->is_answering = true;
-    exchange_note(conn->http, request);
-    return fd_take(&fd);
-}
-
-void http_past_done(struct request *request)
-{
-    struct conn *conn = request->conn;
-    assert(request->is_past);
-    if (request->is_past_over)
-        return;
-    request->is_past_over = true;
-    if (!conn->is_cut)
-        linger_add(&conn->http->lingers, conn->fd);
-    conn->is_cut = true;
-    /* A client that neither sends nor closes is let go of by the clock, after lingering. */
-    conn->is_answering = false;
-    conn->last_ms = clock_now_ms() - conn->http->options.body_idle_ms + LINGER_MS;
-    http_resume(request);
-}

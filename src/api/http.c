@@ -217,8 +217,6 @@ static enum MHD_Result on_body(struct conn *conn, struct request *request, struc
         exchange_answer_early(conn, request);
         return MHD_NO;
     }
-    if (request->is_past_over)
-        return MHD_NO;
     if (request->is_paused)
         MHD_suspend_connection(request->connection);
     return MHD_YES;
@@ -236,8 +234,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
         begin(http, conn, connection, method);
         log_set_request_id(STR(""));
     }
-    if (request->is_past_over)
-        return MHD_NO;
     if (request->stage == STAGE_HEAD)
         return on_head(conn, request);
     if (*upload_size > 0) {

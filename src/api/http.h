@@ -60,10 +60,3 @@ struct loop *http_loop(const struct http *http);
 void http_resume(struct request *request);
 /* For who got a connection by reply_upgrade: it is closed, and the request ends. */
 void http_upgrade_done(struct request *request);
-
-/* An answer that begins while the request's body is still coming, which the library cannot send:
- * gives a descriptor of the caller's own to write the whole answer to, head included, with
- * Connection: close; `status` is set before. The body goes on coming to the sink. */
-int http_answer_past(struct request *request, struct err *err) MUST_USE;
-/* All of it was written, or cannot be: the connection ends, and the request with it. */
-void http_past_done(struct request *request);

@@ -1,9 +1,9 @@
 /* Requests to servers in sandboxes: their heads are judged and written anew, their bodies go
  * through as they come, both ways, at the pace of the slower side.
  *
- * An answer goes out through the HTTP library, which frames it; see api/upstream.h for why. One
- * that begins before the request's body is complete, which the library cannot send, is written past
- * it, and its connection ends with it. A WebSocket, once both sides have agreed, is a tunnel.
+ * An answer goes out through the HTTP library, which frames it; see api/upstream.h for why. The
+ * library cannot begin one before the request's body is complete: what comes earlier is kept until
+ * then, within EARLY_MAX. A WebSocket, once both sides have agreed, is a tunnel.
  *
  * A proxy lives as long as its request. */
 
@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "io/stream.h"
 
-enum { STUCK_MS = 75000, TOUCH_MS = 1000 };
+enum { STUCK_MS = 75000, TOUCH_MS = 1000, EARLY_MAX = 1 << 20 };
 
 struct proxy {
     struct api *api;
@@ -29,21 +29,19 @@ struct proxy {
     const struct port_way *way;
     char id[ID_SIZE];
     struct upstream upstream;
-    struct stream *inside;  /* to the server; NULL before and after */
-    int inside_fd;          /* the stream's */
-    struct stream *outside; /* for an answer past the library; written only */
-    struct flow *flow;      /* for one through it */
+    struct stream *inside; /* to the server; NULL before and after */
+    int inside_fd;         /* the stream's */
+    struct flow *flow;     /* the answer */
     struct tunnel *tunnel;
     int tunnel_fd;   /* between the agreement and the tunnel: the server's side */
-    struct buf kept; /* what came behind the server's agreement */
+    struct buf kept; /* what came early, or behind the server's agreement to switch */
     struct timer *stuck;
     int64_t touched_ms;
     bool is_working; /* the sandbox counts it as work */
     bool is_whole;   /* the request's body has come */
     bool has_begun;  /* its answer has */
-    bool waits;      /* the answer's head is there; the end of the request is not */
+    bool has_ended;  /* the server has closed its side before that */
     bool is_gone;    /* nobody waits for the answer */
-    bool is_framed;  /* past the library: in chunks */
 };
 
 /* ---- ends ---------------------------------------------------------------------------------- */
@@ -63,7 +61,6 @@ static void proxy_free(void *ctx)
     struct proxy *proxy = ctx;
     proxy->request->is_paused = false;
     close_inside(proxy);
-    proxy->outside = stream_free(proxy->outside);
     proxy->tunnel = tunnel_free(proxy->tunnel);
     proxy->stuck = timer_free(proxy->stuck);
     fd_close(&proxy->tunnel_fd);
@@ -78,8 +75,6 @@ static void fail(struct proxy *proxy, const struct err *why)
     close_inside(proxy);
     if (proxy->flow != NULL)
         flow_break(proxy->flow);
-    else if (request->is_past)
-        http_past_done(request);
     else if (!request->has_reply)
         reply_error(request, why);
 }
@@ -94,7 +89,7 @@ static void fail_answer(struct proxy *proxy, const char *what)
 
 static void on_stuck(void *ctx)
 {
-    fail_answer(ctx, "the client does not read its answer");
+    fail_answer(ctx, "it answers without reading the request");
 }
 
 static void on_gone(void *ctx)
@@ -132,33 +127,6 @@ static void flow_stopped(void *ctx)
 
 static const struct flow_calls flow_calls = {flow_drained, flow_closed, flow_stopped};
 
-static void outside_data(UNUSED void *ctx, UNUSED struct buf *in)
-{
-    assert(false); /* it is paused from the start: the library reads */
-}
-
-static void outside_end(UNUSED void *ctx, UNUSED const struct err *why)
-{
-}
-
-static void outside_drained(void *ctx)
-{
-    struct proxy *proxy = ctx;
-    timer_clear(proxy->stuck);
-    if (proxy->inside != NULL)
-        stream_resume(proxy->inside);
-}
-
-static void outside_shut(void *ctx, UNUSED const struct err *why)
-{
-    struct proxy *proxy = ctx;
-    close_inside(proxy);
-    http_past_done(proxy->request);
-}
-
-static const struct stream_calls outside_calls = {outside_data, outside_end, outside_drained,
-                                                  outside_shut};
-
 static void put_chunk(struct buf *out, struct str bytes)
 {
     buf_printf(out, "%zx\r\n", bytes.len);
@@ -169,71 +137,19 @@ static void put_chunk(struct buf *out, struct str bytes)
 static void send_on(struct proxy *proxy, struct str bytes)
 {
     struct err err;
-    AUTO_BUF struct buf chunk = {0};
-    if (bytes.len == 0)
+    if (bytes.len == 0 || proxy->flow == NULL)
         return;
-    if (proxy->flow != NULL) {
-        if (flow_write(proxy->flow, bytes, &err) < 0)
-            fail(proxy, &err);
-        else if (flow_is_full(proxy->flow))
-            stream_pause(proxy->inside);
-        return;
-    }
-    if (proxy->is_framed)
-        put_chunk(&chunk, bytes);
-    if (stream_write(proxy->outside, proxy->is_framed ? buf_str(&chunk) : bytes, &err) < 0) {
+    if (flow_write(proxy->flow, bytes, &err) < 0)
         fail(proxy, &err);
-    } else if (stream_is_full(proxy->outside)) {
+    else if (flow_is_full(proxy->flow))
         stream_pause(proxy->inside);
-        timer_set(proxy->stuck, STUCK_MS, 0);
-    }
 }
 
 static void finish_answer(struct proxy *proxy)
 {
-    struct err err;
     close_inside(proxy);
-    if (proxy->flow != NULL) {
+    if (proxy->flow != NULL)
         flow_finish(proxy->flow);
-        return;
-    }
-    if (proxy->outside == NULL)
-        return;
-    if (proxy->is_framed)
-        (void)!stream_write(proxy->outside, STR("0\r\n\r\n"), &err);
-    timer_set(proxy->stuck, STUCK_MS, 0);
-    stream_finish(proxy->outside);
-}
-
-/* Past the library, because the request's body still comes. */
-static void begin_past(struct proxy *proxy)
-{
-    struct request *request = proxy->request;
-    const struct upstream *upstream = &proxy->upstream;
-    struct err err;
-    AUTO_BUF struct buf head = {0};
-    AUTO_CLOSE int fd = http_answer_past(request, &err);
-    if (fd < 0 ||
-        stream_open(proxy->api->loop, fd, &outside_calls, proxy, &proxy->outside, &err) < 0) {
-        fail(proxy, &err);
-        return;
-    }
-    (void)fd_take(&fd);
-    stream_pause(proxy->outside);
-    proxy->is_framed =
-        !upstream->has_length && !request->is_http10 && upstream->state != UPSTREAM_DONE;
-    buf_printf(&head, "HTTP/1.1 %d \r\nConnection: close\r\nX-Request-Id: %s\r\n", request->status,
-               request->id);
-    for (size_t i = 0; i < request->foreign_count; i++)
-        buf_printf(&head, "%s: %s\r\n", request->foreign_headers[i].name.ptr,
-                   request->foreign_headers[i].value.ptr);
-    if (upstream->has_length)
-        buf_printf(&head, "Content-Length: %lld\r\n", (long long)upstream->length);
-    else if (proxy->is_framed)
-        buf_put_cstr(&head, "Transfer-Encoding: chunked\r\n");
-    buf_put_cstr(&head, "\r\n");
-    if (stream_write(proxy->outside, buf_str(&head), &err) < 0)
-        fail(proxy, &err);
 }
 
 static void begin_flow(struct proxy *proxy)
@@ -263,10 +179,7 @@ static void take_head(struct proxy *proxy)
 static void begin_answer(struct proxy *proxy)
 {
     take_head(proxy);
-    if (proxy->is_whole)
-        begin_flow(proxy);
-    else
-        begin_past(proxy);
+    begin_flow(proxy);
 }
 
 /* ---- WebSockets ---------------------------------------------------------------------------- */
@@ -325,13 +238,6 @@ static void switch_protocols(struct proxy *proxy, struct str rest)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool has_body(const struct request *request)
-{
-    struct str length = request_header(request, "Content-Length");
-    return request_header(request, "Transfer-Encoding").len > 0 ||
-           (length.len > 0 && !str_eq(length, STR("0")));
-}
-
 /* All of `bytes` is dealt with. */
 static void read_answer(struct proxy *proxy, struct str bytes)
 {
@@ -344,13 +250,6 @@ static void read_answer(struct proxy *proxy, struct str bytes)
         }
         if (!upstream_has_head(upstream))
             return;
-        /* A request without body is complete as soon as the library says so. */
-        if (!proxy->is_whole && !proxy->has_begun && !has_body(proxy->request)) {
-            proxy->waits = true;
-            buf_put(&proxy->kept, bytes);
-            stream_pause(proxy->inside);
-            return;
-        }
         if (upstream->state == UPSTREAM_SWITCHED)
             break;
         if (!proxy->has_begun)
@@ -363,18 +262,31 @@ static void read_answer(struct proxy *proxy, struct str bytes)
         switch_protocols(proxy, bytes);
 }
 
+static void keep_early(struct proxy *proxy, struct str bytes)
+{
+    if (proxy->kept.len + bytes.len > EARLY_MAX)
+        fail_answer(proxy, "it answers more than 1 MiB before it has the whole request");
+    else
+        buf_put(&proxy->kept, bytes);
+}
+
 static void inside_data(void *ctx, struct buf *in)
 {
     struct proxy *proxy = ctx;
     AUTO_BUF struct buf bytes = *in; /* the stream may go meanwhile, and its buffer with it */
     *in = buf_with_limit(bytes.limit);
-    read_answer(proxy, buf_str(&bytes));
+    if (proxy->is_whole)
+        read_answer(proxy, buf_str(&bytes));
+    else
+        keep_early(proxy, buf_str(&bytes));
 }
 
 static void inside_end(void *ctx, UNUSED const struct err *why)
 {
     struct proxy *proxy = ctx;
-    if (upstream_end(&proxy->upstream))
+    if (!proxy->is_whole)
+        proxy->has_ended = true;
+    else if (upstream_end(&proxy->upstream))
         finish_answer(proxy);
     else
         fail_answer(proxy, proxy->has_begun ? "it closed the connection within its answer"
@@ -384,6 +296,7 @@ static void inside_end(void *ctx, UNUSED const struct err *why)
 static void inside_drained(void *ctx)
 {
     struct proxy *proxy = ctx;
+    timer_clear(proxy->stuck);
     if (proxy->request->is_paused)
         request_resume_body(proxy->request);
 }
@@ -409,8 +322,10 @@ static int body_bytes(void *ctx, struct str bytes, UNUSED struct err *err)
     if (proxy->way->is_chunked)
         put_chunk(&chunk, bytes);
     (void)!stream_write(proxy->inside, proxy->way->is_chunked ? buf_str(&chunk) : bytes, &ignored);
-    if (stream_is_full(proxy->inside))
+    if (stream_is_full(proxy->inside)) {
         request_pause_body(proxy->request);
+        timer_set(proxy->stuck, STUCK_MS, 0);
+    }
     return 0;
 }
 
@@ -418,23 +333,15 @@ static void body_whole(void *ctx)
 {
     struct proxy *proxy = ctx;
     struct err ignored;
-    proxy->is_whole = true;
-    request_hold(proxy->request);
-    if (proxy->inside != NULL && proxy->way->is_chunked)
-        (void)!stream_write(proxy->inside, STR("0\r\n\r\n"), &ignored);
-    if (!proxy->waits)
-        return;
-    proxy->waits = false;
     AUTO_BUF struct buf kept = proxy->kept;
     proxy->kept = (struct buf){0};
-    if (proxy->upstream.state != UPSTREAM_SWITCHED)
-        begin_answer(proxy);
-    if (proxy->upstream.state == UPSTREAM_DONE)
-        finish_answer(proxy);
-    else
-        read_answer(proxy, buf_str(&kept));
-    if (proxy->inside != NULL)
-        stream_resume(proxy->inside);
+    proxy->is_whole = true;
+    request_hold(proxy->request);
+    if (proxy->inside != NULL && proxy->way->is_chunked && !proxy->has_ended)
+        (void)!stream_write(proxy->inside, STR("0\r\n\r\n"), &ignored);
+    read_answer(proxy, buf_str(&kept));
+    if (proxy->has_ended && proxy->inside != NULL)
+        inside_end(proxy, NULL);
 }
 
 static void body_aborted(void *ctx)

@@ -104,7 +104,6 @@ struct request {
     size_t reply_header_count;
     const struct request_header *foreign_headers; /* in the arena; sent as they are */
     size_t foreign_count;
-    bool is_past, is_past_over; /* the answer goes past the library; see http_answer_past */
     struct http *http;
     struct conn *conn;
     void *connection;

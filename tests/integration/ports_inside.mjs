@@ -4,6 +4,7 @@ import http from 'node:http';
 import net from 'node:net';
 
 const app = http.createServer((req, res) => {
+  for (const side of [req, res]) side.on('error', () => {}); // clients leave in the middle
   const url = new URL(req.url, 'http://inside');
   if (url.pathname === '/echo') {
     res.writeHead(200, { 'x-early': 'yes' });
