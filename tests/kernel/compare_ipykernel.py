@@ -83,33 +83,43 @@ class Theirs:
         self.client.wait_for_ready(timeout=120)
         self.run(PREPARE, 0)
 
-    def replied(self, message, found):
-        """The reply says once more how the cell failed: the news of it can be lost on the way."""
-        while True:
-            reply = self.client.get_shell_msg(timeout=120)
-            if reply["parent_header"].get("msg_id") != message:
-                continue
-            content = reply["content"]
-            if content["status"] == "error" and found["error"] is None and not found["err"]:
-                found["error"] = (content["ename"], content["evalue"])
-            return found
-
-    def run(self, code, least):
-        """`least`: characters of output to wait for. What children write passes through a thread of
-        the kernel, which may tell it after the cell's end."""
-        found = {"value": None, "shown": [], "error": None, "out": "", "err": ""}
-        message = self.client.execute(code, allow_stdin=False)
-        is_over = False
+    def news(self, message, timeout):
+        """The next word about this cell; None when none comes in time."""
         while True:
             try:
-                news = self.client.get_iopub_msg(timeout=10 if is_over else 120)
+                news = self.client.get_iopub_msg(timeout=timeout)
             except queue.Empty:
-                if is_over:
-                    return self.replied(message, found)
-                raise
-            if news["parent_header"].get("msg_id") != message:
-                continue
-            kind, content = news["msg_type"], news["content"]
+                return None
+            if news["parent_header"].get("msg_id") == message:
+                return news["msg_type"], news["content"]
+
+    def reply(self, message):
+        while True:
+            reply = self.client.get_shell_msg(timeout=120)
+            if reply["parent_header"].get("msg_id") == message:
+                return reply["content"]
+
+    def run(self, code, least):
+        """`least`: characters of output to wait for. Output passes through a thread of the kernel,
+        which may tell it after the cell's end; so may the word of its failure, which is in the reply
+        too."""
+        found = {"value": None, "shown": [], "error": None, "out": "", "err": ""}
+        message = self.client.execute(code, allow_stdin=False)
+        reply = self.reply(message)
+        is_over = False
+        while True:
+            has_output = len(found["out"]) + len(found["err"]) >= least
+            has_failure = reply["status"] != "error" or found["error"] or found["err"]
+            if is_over and has_output and has_failure:
+                return found
+            told = self.news(message, 10 if is_over else 120)
+            if told is None and is_over:
+                if not has_failure:
+                    found["error"] = (reply["ename"], reply["evalue"])
+                return found
+            if told is None:
+                raise TimeoutError(code)
+            kind, content = told
             if kind == "stream":
                 found["out" if content["name"] == "stdout" else "err"] += content["text"]
             elif kind == "execute_result":
@@ -120,8 +130,6 @@ class Theirs:
                 found["error"] = (content["ename"], content["evalue"])
             elif kind == "status" and content["execution_state"] == "idle":
                 is_over = True
-            if is_over and len(found["out"]) + len(found["err"]) >= least:
-                return self.replied(message, found)
 
     def close(self):
         self.client.stop_channels()
