@@ -17,6 +17,7 @@
 enum {
     RUNS_MAX = 16, /* that wait for one context */
     GRACE_MS = 2000,
+    REPEAT_MS = 250,
     DEATH_MS = 5000,
     INSTALL_MS = 300000,
 };
@@ -43,6 +44,7 @@ struct run {
     int64_t began_ns, timeout_ms;
     bool is_late, is_interrupted;
     bool is_stopped, is_dropping; /* its output waits, or is for nobody */
+    int repeats;                  /* of the interrupt, once its time is up */
 };
 
 static void begin(struct context *context);
@@ -425,6 +427,25 @@ static void end_install(struct run *run, enum run_status status, const char *nam
     compare(run);
 }
 
+/* A shell passes over an interrupt that comes between two of its commands: it is told again. */
+static int64_t patience_ms(const struct context *context)
+{
+    return strcmp(context->runtime->language, "bash") == 0 ? REPEAT_MS : GRACE_MS;
+}
+
+static bool is_deaf(const struct context *context, const struct run *run)
+{
+    return run->repeats * patience_ms(context) >= GRACE_MS;
+}
+
+static void interrupt_late(struct context *context, struct run *run)
+{
+    context->wait = WAIT_GRACE;
+    run->repeats++;
+    timer_set(context->timer, patience_ms(context), 0);
+    context_signal(context, SIGINT);
+}
+
 void runs_on_time(struct context *context)
 {
     struct run *run = context->runs;
@@ -435,12 +456,12 @@ void runs_on_time(struct context *context)
         /* A client that reads slowly must not make the code look deaf. */
         run->is_dropping |= run->is_stopped;
         run->is_stopped = false;
-        context->wait = WAIT_GRACE;
-        timer_set(context->timer, GRACE_MS, 0);
-        context_signal(context, SIGINT);
+        interrupt_late(context, run);
         context_pump(context);
     } else if (context->wait == WAIT_INSTALL) {
         end_install(run, RUN_TIMEOUT, "Timeout", "the installation of packages took too long");
+    } else if (context->wait == WAIT_GRACE && !is_deaf(context, run)) {
+        interrupt_late(context, run);
     } else if (context->wait == WAIT_GRACE) {
         context->wait = WAIT_DEATH;
         timer_set(context->timer, DEATH_MS, 0);
