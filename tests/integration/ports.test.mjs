@@ -169,19 +169,6 @@ scene('bytes stream both ways and memory stays flat', async (server, t) => {
   assert.equal(early.status, 413);
 });
 
-scene('who leaves is noticed inside', async (server, t) => {
-  const leave = async (path, word) => {
-    const abort = new AbortController();
-    const answer = server.get(`${server.box}/ports/8000${path}`, { signal: abort.signal });
-    if (word === 'closed') await (await answer).body.getReader().read();
-    else { answer.catch(() => {}); await until(async () => (await server.inside()).includes('hanging')); }
-    abort.abort();
-    await until(async () => (await server.inside()).includes(word));
-  };
-  await leave('/ticks', 'closed');
-  await leave('/hang', 'hang closed');
-});
-
 scene('WebSockets, by path and by host name', async (server, t) => {
   const descriptors = await server.descriptors();
   await server.call('PUT', `${server.box}/ports/8000`, { public: true });
