@@ -157,17 +157,11 @@ void tool_grep(struct tool_run *run)
         on_grepped);
 }
 
-static const char *type_name(enum file_type type)
-{
-    static const char *const names[] = {"file", "directory", "symlink", "other"};
-    return names[type];
-}
-
 static void put_entry(struct json_out *out, const struct file_info *info)
 {
     json_begin_object(out);
     json_key(out, "name"), json_put_str(out, info->path);
-    json_key(out, "type"), json_put_cstr(out, type_name(info->type));
+    json_key(out, "type"), json_put_cstr(out, file_type_name(info->type));
     if (info->type == FILE_REGULAR)
         json_key(out, "size"), json_put_i64(out, (int64_t)info->size);
     json_end_object(out);
@@ -212,7 +206,7 @@ static void on_looked(void *ctx, const struct file_answer *answer, const struct 
         return;
     json_key(&out, "exists"), json_put_bool(&out, !is_absent);
     if (!is_absent) {
-        json_key(&out, "type"), json_put_cstr(&out, type_name(answer->info.type));
+        json_key(&out, "type"), json_put_cstr(&out, file_type_name(answer->info.type));
         json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
     }
     end(run, &text, &out);

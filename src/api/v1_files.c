@@ -17,18 +17,12 @@ struct file_place v1_place(const struct request *request)
     return (struct file_place){.sandbox = id};
 }
 
-static const char *type_name(enum file_type type)
-{
-    static const char *const names[] = {"file", "directory", "symlink", "other"};
-    return names[type];
-}
-
 void v1_put_file(struct json_out *out, const struct file_info *info)
 {
     char etag[FILE_ETAG_SIZE];
     json_begin_object(out);
     json_key(out, "path"), json_put_str(out, info->path);
-    json_key(out, "type"), json_put_cstr(out, type_name(info->type));
+    json_key(out, "type"), json_put_cstr(out, file_type_name(info->type));
     json_key(out, "size"), json_put_i64(out, (int64_t)info->size);
     json_key(out, "mode"), json_put_i64(out, info->mode & 07777);
     v1_put_date(out, "modifiedAt", info->mtime_ns / 1000000);

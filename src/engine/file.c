@@ -4,6 +4,12 @@
 
 #include "engine/file_work.h"
 
+const char *file_type_name(enum file_type type)
+{
+    static const char *const names[] = {"file", "directory", "symlink", "other"};
+    return names[type];
+}
+
 void file_etag(const struct file_info *info, char out[FILE_ETAG_SIZE])
 {
     (void)snprintf(out, FILE_ETAG_SIZE, "%llx-%llx", (unsigned long long)info->mtime_ns,

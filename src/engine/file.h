@@ -21,6 +21,7 @@ struct file_place {
 };
 
 enum file_type { FILE_REGULAR, FILE_DIRECTORY, FILE_SYMLINK, FILE_OTHER };
+const char *file_type_name(enum file_type type); /* "file", "directory", ... */
 
 struct file_info {
     struct str path; /* in lists: below the listed directory */
