@@ -33,6 +33,35 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
+/* ---- turns --------------------------------------------------------------------------------- */
+
+/* The library crashes when a connection is suspended twice, and forgets one that is closed while
+ * it is suspended. */
+static void park(struct conn *conn)
+{
+    assert(conn->turn == TURN_RUNS);
+    MHD_suspend_connection(conn->request->connection);
+    conn->turn = TURN_WAITS;
+}
+
+/* A handler may hold and reply in one go: then the library was never told to wait. */
+static void unpark(struct conn *conn)
+{
+    if (conn->turn != TURN_WAITS)
+        return;
+    MHD_resume_connection(conn->request->connection);
+    conn->turn = TURN_WAKES;
+}
+
+/* The library has come with something; false when it should not have. */
+static bool take_up(struct conn *conn)
+{
+    if (conn->turn == TURN_WAITS)
+        return false;
+    conn->turn = TURN_RUNS;
+    return true;
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void *on_uri(UNUSED void *cls, const char *uri, struct MHD_Connection *connection)
@@ -94,6 +123,8 @@ static ssize_t read_flow(void *cls, UNUSED uint64_t pos, char *out, size_t max)
 {
     struct request *request = cls;
     struct flow *flow = request->flow;
+    if (!take_up(request->conn))
+        return 0;
     if (flow_is_broken(flow))
         return MHD_CONTENT_READER_END_WITH_ERROR;
     size_t count = flow_take(flow, out, max);
@@ -102,7 +133,7 @@ static ssize_t read_flow(void *cls, UNUSED uint64_t pos, char *out, size_t max)
     if (flow_is_done(flow))
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (flow_unsent(flow) == 0)
-        MHD_suspend_connection(request->connection);
+        park(request->conn);
     return 0;
 }
 
@@ -171,7 +202,7 @@ static void dispatch(struct http *http, struct request *request)
         request_dispatch(request, &http->options.rules);
     log_set_request_id(STR(""));
     if (!request->has_reply)
-        MHD_suspend_connection(request->connection);
+        park(request->conn);
 }
 
 static enum MHD_Result on_head(struct conn *conn, struct request *request)
@@ -181,14 +212,12 @@ static enum MHD_Result on_head(struct conn *conn, struct request *request)
         request->stage = STAGE_WHOLE;
         return send_reply(conn, request);
     }
-    if (request->is_held && !request->has_reply) {
-        MHD_suspend_connection(request->connection);
+    if (!request->has_reply && (request->is_held || request->is_paused)) {
+        park(conn);
         return MHD_YES; /* and asks again, with the head, once it goes on */
     }
     request->stage = STAGE_BODY;
     request->skips_body = request->has_reply;
-    if (request->is_paused)
-        MHD_suspend_connection(request->connection);
     return MHD_YES;
 }
 
@@ -203,7 +232,7 @@ static enum MHD_Result on_body(struct conn *conn, struct request *request, struc
         return MHD_NO;
     }
     if (request->is_paused)
-        MHD_suspend_connection(request->connection);
+        park(conn);
     return MHD_YES;
 }
 
@@ -215,6 +244,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     struct http *http = cls;
     struct conn *conn = conn_of(connection);
     struct request *request = conn->request;
+    /* While it goes through the chunks that it has, it does not look whether one made it wait. It
+     * keeps what is not taken and brings it again. */
+    if (!take_up(conn))
+        return MHD_YES;
     if (request->connection == NULL) {
         begin(http, conn, connection, method);
         log_set_request_id(STR(""));
@@ -228,7 +261,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     }
     if (request->stage == STAGE_BODY) {
         if (request->is_paused) { /* a reader that is behind: the end can wait */
-            MHD_suspend_connection(connection);
+            park(conn);
             return MHD_YES;
         }
         request->stage = STAGE_WHOLE;
@@ -244,6 +277,8 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
     struct conn *conn = conn_of(connection);
     if (conn == NULL)
         return;
+    assert(conn->turn != TURN_WAITS);
+    conn->turn = TURN_RUNS;
     /* The end of an upgraded connection is told with the library's lock held. */
     if (conn->request == NULL || !conn->request->was_upgraded)
         (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
@@ -258,11 +293,7 @@ void http_resume(struct request *request)
     loop_assert(http->loop);
     if (request->has_reply && request->stage == STAGE_BODY && !request->skips_body)
         exchange_answer_early(request->conn, request);
-    /* A handler may hold and reply in one go: then the library was never told to wait. */
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
-    if (info != NULL && info->suspended == MHD_YES)
-        MHD_resume_connection(request->connection);
+    unpark(request->conn);
     if (!http->is_running)
         timer_set(http->timer, 0, 0);
 }
