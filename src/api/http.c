@@ -181,6 +181,10 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
     exchange_note(http, request);
     request->must_close = request->must_close || http->options.rules.is_draining;
     struct MHD_Response *response = make_response(request);
+    /* The library ends a body in chunks also where HEAD forbids one. */
+    if (request->flow != NULL && flow_length(request->flow) < 0 &&
+        str_eq(request->method, STR("HEAD")))
+        (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     conn->is_answering = true;
     /* Who does not read is the library's to notice: it alone sees whether bytes leave. */
     (void)MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,

@@ -128,6 +128,7 @@ static const struct route flow_routes[] = {
     {"PUT", "/up", upload, "", SCOPE_FILES, .takes = FORM_BYTES},
     {"PUT", "/up_paused", upload_paused, "", SCOPE_FILES, .takes = FORM_BYTES},
     {"PUT", "/up_later", upload_later, "", SCOPE_FILES, .takes = FORM_BYTES},
+    {"*", "/flow", download, "", SCOPE_READ, .query = length_query},
     {"GET", "/down", download, "", SCOPE_READ, .query = length_query},
     {"GET", "/events", listen_in, "", SCOPE_READ, .query = length_query},
     {"GET", "/wait", wait_for, "", SCOPE_READ},
@@ -358,6 +359,21 @@ TEST(a_flow_goes_out_as_it_comes)
     CHECK_CSTR(ASK(&fix, ""), "four");
     CHECK_INT(tape.closed, 2);
     CHECK(!closed);
+    close_server(&fix);
+}
+
+/* The end of a chunked body is five bytes, which the client would take for the next answer. */
+TEST(head_on_a_flow_has_no_body_at_all)
+{
+    struct fixture fix = {0};
+    bool closed;
+    open_server(&fix);
+    const char *answer = ASK(&fix, "HEAD /flow HTTP/1.1\r\n" T "\r\n");
+    CHECK(says(answer, "200 OK"));
+    const char *end = strstr(answer, "\r\n\r\n");
+    CHECK(end != NULL && end[4] == '\0');
+    CHECK(closed);
+    CHECK_INT(tape.closed, 1);
     close_server(&fix);
 }
 
