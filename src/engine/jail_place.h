@@ -190,4 +190,6 @@ int jail_file_watch(struct place *place, struct str path, bool recursive,
                     const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                     struct err *err);
 void jail_watcher_free(void *watcher);
+
+/* jail_port.c */
 void jail_port(struct place *place, uint16_t port, port_done *done, void *ctx);
