@@ -144,6 +144,14 @@ scene('bytes stream both ways and memory stays flat', async (server, t) => {
   assert.deepEqual(sum, { bytes: pieces << 20, sum: want, te: 'chunked' });
   sum = await (await fetch(`${at}/sum`, { method: 'PUT', headers: auth, body: piece })).json();
   assert.deepEqual([sum.bytes, sum.te], [1 << 20, undefined]);
+  // In many small chunks, of which several come at once.
+  const drops = http.request(`${at}/sum`, { method: 'POST', headers: auth });
+  const dropped = new Promise((done, failed) => drops.on('error', failed).on('response', (res) => done(res)));
+  for (let i = 0; i < 2000; i++) if (!drops.write(piece.subarray(0, 5000))) await new Promise((done) => drops.once('drain', done));
+  drops.end();
+  sum = '';
+  for await (const data of await dropped) sum += data;
+  assert.equal(JSON.parse(sum).bytes, 2000 * 5000);
   // Down, to a reader that takes its time at first.
   const answer = await fetch(`${at}/big?bytes=${64 << 20}`, { headers: auth });
   await sleep(300);
