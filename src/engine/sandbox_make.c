@@ -214,6 +214,7 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
     struct place_spec spec = {.sandbox = info,
                               .image = image,
                               .volume = info->volume,
+                              .shown = sandbox->exported,
                               .snapshot_count = info->snapshot_count};
     struct network_spec net = {info->tenant, info->network, &info->secrets, &info->limits};
     struct network *network = NULL;
