@@ -72,6 +72,7 @@ static void on_gone(struct engine *engine, struct str id, const struct err *why)
 static void on_maker_gone(struct engine *engine, enum engine_tier tier, const struct err *why)
 {
     struct err err = {0};
+    engine->figures.makers_lost++;
     log_error("provider.gone", LOG_STR("tier", engine_tier_name(tier)), LOG_STR("error", why->msg));
     (void)err_set(&err, ERR_UNAVAILABLE, "the maker of its place died: %s", why->msg);
     MAP_EACH (entry, &engine->sandboxes) {

@@ -126,7 +126,8 @@ struct engine {
     uint64_t last_seq;
     struct timer *tick;
     int64_t next_sweep_ms;
-    size_t answers; /* not delivered yet */
+    size_t answers;                /* not delivered yet */
+    struct engine_figures figures; /* what is counted as it happens */
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;

@@ -286,6 +286,8 @@ void sandbox_tick(struct sandbox *sandbox, int64_t now)
     bool is_idle = sandbox->idle_at > 0 && sandbox->busy == 0 && now >= sandbox->idle_at;
     if (!is_old && !is_idle)
         return;
+    struct engine_figures *figures = &sandbox->engine->figures;
+    *(is_old ? &figures->timeouts_absolute : &figures->timeouts_idle) += 1;
     log_info("sandbox.timeout", LOG_VIEW("sandbox", info->id),
              LOG_STR("kind", is_old ? "absolute" : "idle"));
     /* Asked again later, should it not work out. */
