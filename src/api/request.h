@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "engine/caller.h"
 
+struct conn;
 struct err;
 struct flow;
 struct guard;
@@ -95,6 +96,7 @@ struct request {
     struct request_header reply_headers[REPLY_HEADERS_MAX];
     size_t reply_header_count;
     struct http *http;
+    struct conn *conn;
     void *connection;
 };
 

@@ -316,12 +316,13 @@ void v1_reply(struct request *request, int status, struct v1_answer *answer)
     reply_json(request, status, &answer->buf);
 }
 
-void v1_observe(struct request *request, int family, const char *kind, const struct err *why)
+void v1_observe(struct request *request, int family, const char *tier, const char *kind,
+                const struct err *why)
 {
     struct api *api = request->rules->ctx;
     double seconds = (double)(clock_now_ns() - request->start_ns) / 1e9;
-    metrics_observe(api->meta.metrics, (enum metrics_family)family, kind,
-                    why == NULL ? "ok" : err_wire_name(why->code), seconds);
+    metrics_observe_tier(api->meta.metrics, (enum metrics_family)family, tier, kind,
+                         why == NULL ? "ok" : err_wire_name(why->code), seconds);
 }
 
 void v1_done(void *ctx, const struct err *why)

@@ -155,4 +155,5 @@ void v1_put_file(struct json_out *out, const struct file_info *info);
 void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
 
 /* Counts how long the request took until now. */
-void v1_observe(struct request *request, int family, const char *kind, const struct err *why);
+void v1_observe(struct request *request, int family, const char *tier, const char *kind,
+                const struct err *why);

@@ -44,6 +44,7 @@ extern const struct cli_verb cmd_sandbox_stop;
 extern const struct cli_verb cmd_serve;
 extern const struct cli_verb cmd_mcp;
 extern const struct cli_verb cmd_tools_docs;
+extern const struct cli_verb cmd_tools_ts;
 extern const struct cli_verb cmd_session_create;
 extern const struct cli_verb cmd_session_ls;
 extern const struct cli_verb cmd_session_rm;

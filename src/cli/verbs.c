@@ -60,6 +60,7 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_api_schema,
     &cmd_api_docs,
     &cmd_tools_docs,
+    &cmd_tools_ts,
     &cmd_completion_bash,
     &cmd_man,
     NULL,

@@ -18,6 +18,7 @@
 #include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/feed.h"
+#include "engine/figures.h"
 #include "engine/file.h"
 #include "engine/sandbox.h"
 #include "engine/session.h"

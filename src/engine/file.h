@@ -86,6 +86,8 @@ void engine_file(struct engine *engine, const struct engine_caller *caller,
 /* Changes when the content may have: for ETag headers. */
 enum { FILE_ETAG_SIZE = 40 };
 void file_etag(const struct file_info *info, char out[FILE_ETAG_SIZE]);
+/* What file_etag was made of; false for any other text. */
+bool file_etag_parse(struct str etag, int64_t *ret_mtime_ns, uint64_t *ret_size) MUST_USE;
 
 /* Bytes of any length, downward: a file from `offset` on (`limit` 0: to its end), or a tree as a
  * tar archive. */

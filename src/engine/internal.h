@@ -103,10 +103,11 @@ struct sandbox {
     struct place *place;
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;
-    bool is_calling; /* sandbox_settle is at work */
-    bool is_removed; /* and shall free it */
-    bool is_lost;    /* its place died while it was being made */
-    bool is_helper;  /* made for a volume's files; not for the outside */
+    bool is_calling;   /* sandbox_settle is at work */
+    bool is_removed;   /* and shall free it */
+    bool is_lost;      /* its place died while it was being made */
+    bool is_put_aside; /* once asked to pause because the server stops */
+    bool is_helper;    /* made for a volume's files; not for the outside */
 };
 
 struct engine {
@@ -125,7 +126,8 @@ struct engine {
     uint64_t last_seq;
     struct timer *tick;
     int64_t next_sweep_ms;
-    size_t answers; /* not delivered yet */
+    size_t answers;                /* not delivered yet */
+    struct engine_figures figures; /* what is counted as it happens */
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;

@@ -125,17 +125,19 @@ static void tell_head(struct reader *reader, const struct files_stat *stat)
     struct err err = {0};
     struct file_info info = jail_file_info(reader->question.path, stat);
     reader->is_looking = false;
+    /* Before the head is told: an answer that has begun cannot become an error any more. */
+    if (stat->type != FILES_REGULAR && reader->question.verb == JAIL_FILE_READ_TO) {
+        (void)err_set(&err, ERR_NOT_A_FILE, "'%.*s' is not a regular file",
+                      STR_ARG(reader->question.path));
+        end_reader(reader, &err);
+        return;
+    }
     reader->is_telling = true;
     reader->calls.on_head(reader->ctx, &info);
     reader->is_telling = false;
-    if (reader->is_freed) {
+    if (reader->is_freed)
         reader_done(reader);
-        return;
-    }
-    if (stat->type != FILES_REGULAR && reader->question.verb == JAIL_FILE_READ_TO)
-        (void)err_set(&err, ERR_NOT_A_FILE, "'%.*s' is not a regular file",
-                      STR_ARG(reader->question.path));
-    if (err.code != ERR_NONE || ask_contents(reader, &err) < 0)
+    else if (ask_contents(reader, &err) < 0)
         end_reader(reader, &err);
 }
 
@@ -342,6 +344,16 @@ static void on_writer_event(struct asked_op *op, const struct jail_event *event,
     }
 }
 
+/* The comparison is made inside, where the file is replaced. */
+static int ask_for_same(const struct file_put *put, struct jail_file *question, struct err *err)
+{
+    question->if_same = put->if_match.len > 0;
+    if (question->if_same &&
+        !file_etag_parse(put->if_match, &question->same_mtime_ns, &question->same_size))
+        return err_set(err, ERR_NO_MATCH, "'%.*s' has another version", STR_ARG(put->path));
+    return 0;
+}
+
 int jail_file_put(struct place *place, const struct file_put *put,
                   const struct file_writer_calls *calls, void *ctx, void **ret_writer,
                   struct err *err)
@@ -362,7 +374,8 @@ int jail_file_put(struct place *place, const struct file_put *put,
                                  .mode = put->mode,
                                  .parents = put->make_parents,
                                  .must_be_new = put->must_be_new};
-    if (open_pipe(place, true, &write_calls, writer, &writer->stream, &childs, err) < 0 ||
+    if (ask_for_same(put, &question, err) < 0 ||
+        open_pipe(place, true, &write_calls, writer, &writer->stream, &childs, err) < 0 ||
         jail_ask_file(place->jail, &question, childs, &id, err) < 0) {
         writer->place = NULL;
         writer_done(writer);
