@@ -150,6 +150,7 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .on_gone = on_gone,
         .on_maker_gone = on_maker_gone,
         .on_blocked = network_blocked,
+        .on_moved = network_moved,
     };
     engine->groups = groups_new(engine);
     open_providers(engine);

@@ -90,6 +90,7 @@ struct sandbox {
     struct arena keys;        /* its secrets, sealed */
     struct network *net;      /* of its place; NULL: has none */
     struct map blocked;       /* hosts that it was refused since its policy changed */
+    int64_t net_moved;        /* bytes, since the server started */
     struct buf network, image;
     struct str exported; /* of a helper: the snapshot that it shows for an export */
     char reason[ERR_MSG_MAX];

@@ -43,6 +43,8 @@ struct provider_host {
     /* A sandbox was refused the way to a host; engine/network.h. */
     void (*on_blocked)(struct engine *engine, struct str sandbox, const char *channel,
                        const char *host, uint16_t port, const char *reason, const char *text);
+    /* So many more bytes went in or out through its gate. */
+    void (*on_moved)(struct engine *engine, struct str sandbox, int64_t bytes);
 };
 
 /* What a new place shall be. */
@@ -56,6 +58,7 @@ struct place_spec {
     size_t snapshot_count;
     struct network *network; /* never NULL; a reference is to be taken */
     struct str shown;        /* an image whose layers can be read at /mnt; empty: none */
+    int64_t net_moved;       /* bytes that its earlier places have moved */
 };
 
 typedef void place_done(void *ctx, struct place *place, const struct err *why);

@@ -246,6 +246,7 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->next = provider->places;
     provider->places = place;
     place->net = network_ref(spec->network);
+    place->net_moved = spec->net_moved;
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);

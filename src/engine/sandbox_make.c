@@ -239,6 +239,7 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
     store_commit(batch, STORE_QUICK, NULL, NULL);
     sandbox_set_net(sandbox, network);
     spec.network = network;
+    spec.net_moved = sandbox->net_moved;
     engine_table(engine, info->tier)->sandbox_create(provider, &spec, done, ctx);
 }
 
