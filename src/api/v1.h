@@ -86,7 +86,11 @@ struct engine_page v1_page(struct request *request);
     JSON("netIdleMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
         "description": "A connection on which nothing moves ends after this time"}) "," \
     JSON("netTotalMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
-        "description": "A connection ends after this time"})
+        "description": "A connection ends after this time"}) "," \
+    JSON("netHeadBytes": {"type": "integer", "minimum": 0, "maximum": 1048576, \
+        "description": "Of the head of an HTTP message that the gate reads"}) "," \
+    JSON("netAnswerBytes": {"type": "integer", "minimum": 0, "maximum": 1000000000000000, \
+        "description": "Of the body of an HTTP answer that the gate reads"})
 /* What v1_sandbox_spec reads. */
 #define V1_M_SANDBOX \
     JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"], \

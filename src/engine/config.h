@@ -100,6 +100,7 @@ struct config_egress {
     /* Of one sandbox; 0: no limit. */
     int64_t connections, bytes_per_second, bytes_total;
     int64_t head_seconds, idle_seconds, total_seconds;
+    int64_t head_bytes, answer_bytes;
 };
 
 /* A key that sandboxes use unseen; egress/secrets.h says how. */

@@ -184,6 +184,11 @@ const struct config_key config_keys[] = {
      .help = "A connection on which nothing moves ends after this time"},
     {"egress", "total_seconds", NUMBER(1, DAY_SECONDS, "86400"), AT(config_egress, total_seconds),
      .help = "A connection ends after this time"},
+    {"egress", "head_bytes", NUMBER(1024, 1 << 20, "65536"), AT(config_egress, head_bytes),
+     .help = "Bytes of the head of an HTTP message that the gate reads"},
+    {"egress", "answer_bytes", NUMBER(0, PETABYTE, "0"), AT(config_egress, answer_bytes),
+     .help = "Bytes of the body of an HTTP answer that the gate reads; 0: no limit, and 4 MiB for "
+             "an isolate's fetch, which never takes more"},
 
     {"", "secrets", CONFIG_MAP, AT(config, bound_secrets), .opens = "secrets.*",
      .size = sizeof(struct config_bound_secret), .max = 64,

@@ -232,6 +232,7 @@ int engine_file_get(struct engine *engine, const struct engine_caller *caller,
     loop_assert(engine->loop);
     struct handle *handle = handle_new(engine, READER, ctx);
     handle->get = *get;
+    handle->get.name = arena_dup(&handle->arena, get->name);
     handle->reader_calls = *calls;
     if (start(handle, caller, place, get->path, err) < 0)
         return -1;

@@ -91,7 +91,9 @@ struct sandbox {
     struct arena keys;        /* its secrets, sealed */
     struct network *net;      /* of its place; NULL: has none */
     struct map blocked;       /* hosts that it was refused since its policy changed */
+    int64_t net_moved;        /* bytes, since the server started */
     struct buf network, image;
+    struct str exported; /* of a helper: the snapshot that it shows for an export */
     char reason[ERR_MSG_MAX];
     VEC(struct checkpoint) checkpoints;
     VEC(struct sandbox_checkpoint) shown;
@@ -139,6 +141,7 @@ struct engine {
     size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
     struct building *buildings; /* snapshots from dependencies */
+    size_t snapshot_uploads;    /* archives that come in */
     struct engine_dependencies dependencies;
 };
 
@@ -288,6 +291,8 @@ int command_load(struct engine *engine, struct err *err) MUST_USE;
 void command_reconcile(struct engine *engine, struct store_batch *batch);
 
 /* snapshot.c */
+int snapshot_check_slug(struct engine *engine, const struct engine_caller *caller, struct str slug,
+                        struct err *err) MUST_USE;
 int snapshot_load(struct engine *engine, struct err *err) MUST_USE;
 void snapshot_reconcile(struct engine *engine, struct store_batch *batch);
 void snapshot_done_all(struct engine *engine);

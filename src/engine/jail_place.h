@@ -88,6 +88,7 @@ struct place {
     struct gateway_session *network;  /* NULL: no socket of it leads out */
     VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
     struct net_change *net_change;    /* under way */
+    int64_t net_moved;                /* bytes, by whatever gateway */
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;

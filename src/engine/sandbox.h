@@ -51,7 +51,7 @@ struct sandbox_limits {
     int64_t exec_ms; /* of one command or evaluation that names no time */
     /* Of its network; egress/porter.h says what each means. */
     int64_t net_connections, net_bytes_per_second, net_bytes_total;
-    int64_t net_idle_ms, net_total_ms;
+    int64_t net_idle_ms, net_total_ms, net_head_bytes, net_answer_bytes;
 };
 
 enum { SANDBOX_SECRETS_MAX = 32 };

@@ -37,6 +37,8 @@ static struct sandbox_spec spec_of(const struct sandbox *sandbox)
 
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch)
 {
+    if (sandbox->is_helper)
+        return; /* nothing of it outlives this run */
     AUTO_BUF struct buf spec = {0}, metadata = {0}, checkpoints = {0};
     const struct sandbox_info *info = &sandbox->info;
     struct sandbox_spec shall = spec_of(sandbox);

@@ -96,6 +96,9 @@ int spec_check_limits(const struct sandbox_limits *limits, struct err *err)
          NET_BYTES_MAX},
         {"limits.netIdleMs", offsetof(struct sandbox_limits, net_idle_ms), 100, DAY_MS},
         {"limits.netTotalMs", offsetof(struct sandbox_limits, net_total_ms), 100, DAY_MS},
+        {"limits.netHeadBytes", offsetof(struct sandbox_limits, net_head_bytes), 1024, 1 << 20},
+        {"limits.netAnswerBytes", offsetof(struct sandbox_limits, net_answer_bytes), 1,
+         NET_BYTES_MAX},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)limits + rows[i].offset);
@@ -213,6 +216,8 @@ int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pa
     X("netBytesTotal", limits.net_bytes_total)                                                     \
     X("netIdleMs", limits.net_idle_ms)                                                             \
     X("netTotalMs", limits.net_total_ms)                                                           \
+    X("netHeadBytes", limits.net_head_bytes)                                                       \
+    X("netAnswerBytes", limits.net_answer_bytes)                                                   \
     X("execMs", limits.exec_ms)                                                                    \
     X("timeoutMs", timeout_ms)                                                                     \
     X("idleMs", idle_ms)
