@@ -30,6 +30,9 @@ struct runtime {
     const char *also;       /* another one that it takes, or NULL */
     const char *argv[8];    /* inside; NULL behind the last */
     const char *const *env; /* inside; NULL behind the last */
+    /* The last word on one of them where packages can be installed (runtime/packages.h), or NULL.
+     */
+    const char *packages_env;
     enum runtime_source source;
     const char *needs;  /* a pattern of the host that must match; NULL: nothing */
     const char *remedy; /* what to do when it does not */
