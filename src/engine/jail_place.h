@@ -88,6 +88,7 @@ struct place {
     struct gateway_session *network;  /* NULL: no socket of it leads out */
     VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
     struct net_change *net_change;    /* under way */
+    int64_t net_moved;                /* bytes, by whatever gateway */
     bool is_gone, is_pumping, is_ended;
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
@@ -190,4 +191,6 @@ int jail_file_watch(struct place *place, struct str path, bool recursive,
                     const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                     struct err *err);
 void jail_watcher_free(void *watcher);
+
+/* jail_port.c */
 void jail_port(struct place *place, uint16_t port, port_done *done, void *ctx);

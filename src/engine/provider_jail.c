@@ -213,6 +213,25 @@ static void on_attached(void *ctx, struct str path, const struct err *why)
     ask_make(making);
 }
 
+/* Read-only, one beside the other; the image counts as in use until the place has gone. */
+static int show_layers(struct place *place, struct str image, struct err *err)
+{
+    struct jail_plan *plan = &place->plan;
+    layer_ids ids = {0};
+    int done = jail_layers_add(&ids, image, err);
+    if (done == 0 && ids.len > JAIL_MOUNTS_MAX - plan->mount_count)
+        done = err_set(err, ERR_LIMIT, "a snapshot of %zu layers cannot be exported", ids.len);
+    for (size_t i = 0; done == 0 && i < ids.len; i++)
+        plan->mounts[plan->mount_count++] = (struct jail_mount){
+            .src = arena_printf(&place->arena, "%s/layers/%.*s", place->provider->host->data_dir,
+                                STR_ARG(ids.ptr[i]))
+                       .ptr,
+            .dst = arena_printf(&place->arena, "/mnt/%03zu", i).ptr};
+    buf_put(&place->base_image, image);
+    vec_done(&ids);
+    return done;
+}
+
 static void create(struct provider *provider, const struct place_spec *spec, place_done *done,
                    void *ctx)
 {
@@ -227,11 +246,13 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->next = provider->places;
     provider->places = place;
     place->net = network_ref(spec->network);
+    place->net_moved = spec->net_moved;
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
     place->plan.base = runtime_root(info->runtime, provider->host->data_dir, &place->arena);
-    if (jail_layers_plan(place, spec, &err) < 0) {
+    if (jail_layers_plan(place, spec, &err) < 0 ||
+        (spec->shown.len > 0 && show_layers(place, spec->shown, &err) < 0)) {
         fail(making, &err);
         return;
     }
