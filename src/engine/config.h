@@ -86,6 +86,7 @@ struct config_jail {
     int64_t pool, pool_idle_ms;
     bool template;
     struct config_list template_imports; /* empty: the runtime's own */
+    int64_t kernels;                     /* that wait, forked from it */
 };
 
 struct config_isolate {

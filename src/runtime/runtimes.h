@@ -14,6 +14,9 @@ struct jail_plan;
 #define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked kernels, */
 #define RUNTIME_TREES "/opt/runtimes" /* and everything that was added */
 
+/* In the environment of a kernel that is made ahead: it goes the ways of a first cell by itself. */
+#define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD=1"
+
 enum { RUNTIME_PATH_MAX = 4096, RUNTIME_VERSION_SIZE = 64 };
 
 enum runtime_source {
