@@ -199,8 +199,8 @@ static const char *const npm[] = {
     "/usr/bin/env",     "npm",       "install",    "--prefix",  PACKAGES_NODE,
     "--cache",          "/tmp/.npm", "--no-audit", "--no-fund", "--no-update-notifier",
     "--loglevel=error", NULL};
-static const char *const deno[] = {RUNTIME_TREES "/deno/deno", "cache", "--quiet", "--no-config",
-                                   NULL};
+static const char deno_program[] = RUNTIME_TREES "/deno/deno";
+static const char *const deno[] = {deno_program, "cache", "--quiet", "--no-config", NULL};
 
 static const char *const *const installers[] = {[PYTHON] = pip, [NODE] = npm, [DENO] = deno};
 
