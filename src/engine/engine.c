@@ -215,7 +215,8 @@ static void put_aside(struct sandbox *sandbox)
     struct err err = {0};
     if (sandbox->info.state != SANDBOX_RUNNING)
         return;
-    if (table->pause != NULL && table->keeps_images && !sandbox->is_put_aside) {
+    if (table->pause != NULL && table->keeps_images && !sandbox->is_put_aside &&
+        !sandbox->is_helper) {
         sandbox->is_put_aside = true;
         sandbox_begin_pause(sandbox, NULL);
         return;

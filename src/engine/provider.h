@@ -11,6 +11,7 @@
 #include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/snapshot.h"
 
@@ -57,6 +58,7 @@ struct place_spec {
     const struct str *snapshot_images; /* lowest first */
     size_t snapshot_count;
     struct network *network; /* never NULL; a reference is to be taken */
+    struct str shown;        /* an image whose layers can be read at /mnt; empty: none */
     int64_t net_moved;       /* bytes that its earlier places have moved */
 };
 
@@ -163,10 +165,6 @@ struct provider_table {
     void (*snapshot_create)(struct place *place, struct str id, image_done *done, void *ctx);
     /* Of a directory of the host; takes the descriptor. */
     void (*snapshot_directory)(struct provider *provider, int dir_fd, image_done *done, void *ctx);
-    /* Bytes that come in pieces, through writer_write and its kin. */
-    int (*snapshot_upload)(struct provider *provider, struct str slug, enum snapshot_form form,
-                           const struct snapshot_writer_calls *calls, void *ctx, void **ret_writer,
-                           struct err *err);
     bool (*snapshot_exists)(struct provider *provider, struct str image);
     void (*snapshot_delete)(struct provider *provider, struct str image, engine_done *done,
                             void *ctx);
