@@ -24,6 +24,7 @@ extern const struct route v1_event_routes[];
 extern const struct route v1_token_routes[];
 extern const struct route v1_tool_routes[];
 extern const struct route v1_tty_routes[];
+extern const struct route v1_port_routes[];
 extern const struct route mcp_routes[];
 
 /* Who asks, for the engine. Borrows from the request. */

@@ -162,9 +162,3 @@ int engine_file_watch(struct engine *engine, const struct engine_caller *caller,
                       struct file_watcher **ret_watcher, struct err *err) MUST_USE;
 struct file_watcher *file_watcher_free(struct file_watcher *watcher);
 DEFINE_FREEP(file_watcher)
-
-/* A TCP connection to a server that listens in a sandbox, made from inside; no port is opened on
- * the host. `fd` is the caller's and does not block. UNAVAILABLE when nothing listens there. */
-typedef void port_done(void *ctx, int fd, const struct err *why);
-void engine_port_connect(struct engine *engine, const struct engine_caller *caller, struct str id,
-                         uint16_t port, port_done *done, void *ctx);

@@ -36,6 +36,7 @@ struct answer {
         sandbox_done *sandbox;
         sandbox_many_done *many;
         checkpoint_done *checkpoint;
+        port_exposed *port;
         command_done *command;
         session_done *session;
         volume_done *volume;
@@ -96,6 +97,7 @@ struct sandbox {
     char reason[ERR_MSG_MAX];
     VEC(struct checkpoint) checkpoints;
     VEC(struct sandbox_checkpoint) shown;
+    VEC(struct sandbox_port) ports;
     int64_t ord;
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
     int64_t active_at;
@@ -236,6 +238,9 @@ void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct e
 /* sandbox_change.c. A place that went back to an earlier state gets placeholders of its own: those
  * that the state may hold mean nothing. */
 void sandbox_renew_network(struct sandbox *sandbox);
+
+/* port.c */
+void sandbox_add_port(struct sandbox *sandbox, const struct sandbox_port *port);
 
 /* sandbox_row.c */
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch);

@@ -11,6 +11,7 @@
 #include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/snapshot.h"
 

@@ -80,6 +80,8 @@ enum { GONE_AFTER_MS = 100 };
 static void tell_gone(void *ctx)
 {
     struct place *place = ctx;
+    if (place->is_spare)
+        return; /* it is found dead when it is asked for */
     place->provider->host->on_gone(place->provider->host->engine, str_of(place->id),
                                    &place->gone_err);
 }
@@ -136,6 +138,21 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
 
 /* --- Places --- */
 
+struct place *place_new(struct provider *provider)
+{
+    struct place *place = mem_alloc(sizeof *place);
+    place->provider = provider;
+    place->provider_loop = provider->host->loop;
+    return place;
+}
+
+int place_take_jail(struct place *place, struct jail *jail, struct err *err)
+{
+    place->jail = jail;
+    return watch_new(place->provider_loop, jail_fd(jail), WATCH_READ, on_jail, place, &place->watch,
+                     err);
+}
+
 struct making {
     struct place *place;
     place_done *done;
@@ -160,30 +177,41 @@ static void on_joined(void *ctx, const struct err *why)
         fail(making, why);
         return;
     }
+    jail_contexts_dress(making->place);
     making->done(making->ctx, making->place, NULL);
     free(making);
+}
+
+/* The network is the last that a place is given. */
+static void join(struct making *making)
+{
+    struct place *place = making->place;
+    struct network *network = place->net;
+    place->net = NULL; /* does not hold yet */
+    jail_network_set(place, network, on_joined, making);
+    (void)network_free(network);
+}
+
+static void on_limited(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    if (why != NULL)
+        fail(making, why);
+    else
+        join(making);
 }
 
 static void on_made(struct request *request, const struct warden_event *event,
                     const struct err *why)
 {
     struct making *making = request->ctx;
-    struct place *place = making->place;
     struct err err = {0};
-    if (why != NULL) {
+    if (why != NULL)
         fail(making, why);
-        return;
-    }
-    place->jail = event->jail;
-    if (watch_new(place->provider_loop, jail_fd(place->jail), WATCH_READ, on_jail, place,
-                  &place->watch, &err) < 0) {
+    else if (place_take_jail(making->place, event->jail, &err) < 0)
         fail(making, &err);
-        return;
-    }
-    struct network *network = place->net;
-    place->net = NULL; /* does not hold yet */
-    jail_network_set(place, network, on_joined, making);
-    (void)network_free(network);
+    else
+        join(making);
 }
 
 static void ask_make(struct making *making)
@@ -236,11 +264,10 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
                    void *ctx)
 {
     const struct sandbox_info *info = spec->sandbox;
-    struct place *place = mem_alloc(sizeof *place);
+    struct place *spare = jail_spare_take(provider, spec);
+    struct place *place = spare != NULL ? spare : place_new(provider);
     struct making *making = mem_alloc(sizeof *making);
     struct err err = {0};
-    place->provider = provider;
-    place->provider_loop = provider->host->loop;
     place->id = mem_dup_cstr(info->id.ptr);
     place->volume = mem_dup_cstr(arena_dup(&place->arena, spec->volume).ptr);
     place->next = provider->places;
@@ -250,12 +277,15 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
+    place->plan.base = runtime_root(info->runtime, provider->host->data_dir, &place->arena);
     if (jail_layers_plan(place, spec, &err) < 0 ||
         (spec->shown.len > 0 && show_layers(place, spec->shown, &err) < 0)) {
         fail(making, &err);
         return;
     }
-    if (spec->volume.len > 0) {
+    if (spare != NULL) {
+        jail_spare_limit(place, on_limited, making);
+    } else if (spec->volume.len > 0) {
         jail_volume_attach(provider, spec->volume, on_attached, making);
     } else {
         ask_make(making);
@@ -304,6 +334,19 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     }
     if (place->is_pumping)
         place->is_ended = true;
+    else
+        place_free(place);
+}
+
+static void on_discarded(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+void place_discard(struct place *place)
+{
+    place->volume = mem_dup_cstr("");
+    if (place->jail != NULL)
+        end(place, false, on_discarded, NULL);
     else
         place_free(place);
 }

@@ -28,6 +28,7 @@ struct sandbox *sandbox_free(struct sandbox *sandbox)
     }
     vec_done(&sandbox->checkpoints);
     vec_done(&sandbox->shown);
+    vec_done(&sandbox->ports);
     buf_done(&sandbox->network);
     buf_done(&sandbox->image);
     arena_done(&sandbox->arena);

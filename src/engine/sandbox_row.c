@@ -30,6 +30,8 @@ static struct sandbox_spec spec_of(const struct sandbox *sandbox)
         .env = info->env,
         .limits = info->limits,
         .secrets = info->secrets,
+        .ports = info->ports,
+        .port_count = info->port_count,
     };
 }
 
@@ -133,6 +135,8 @@ static int read_row(struct engine *engine, const struct store_sandbox *row, stru
     info->env = spec.env;
     info->limits = spec.limits;
     info->secrets = spec.secrets;
+    for (size_t i = 0; i < spec.port_count; i++)
+        sandbox_add_port(sandbox, &spec.ports[i]);
     sandbox_set_network(sandbox, row->network);
     sandbox_set_image(sandbox, row->image);
     sandbox_set_reason(sandbox, row->reason);

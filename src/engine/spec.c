@@ -222,6 +222,24 @@ int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pa
     X("timeoutMs", timeout_ms)                                                                     \
     X("idleMs", idle_ms)
 
+static void put_ports(const struct sandbox_spec *spec, struct json_out *out)
+{
+    if (spec->port_count == 0)
+        return;
+    json_key(out, "ports");
+    json_begin_array(out);
+    for (size_t i = 0; i < spec->port_count; i++) {
+        const struct sandbox_port *port = &spec->ports[i];
+        json_begin_object(out);
+        json_key(out, "port"), json_put_i64(out, port->port);
+        json_key(out, "public"), json_put_bool(out, port->is_public);
+        json_key(out, "key"), json_put_cstr(out, port->key);
+        json_key(out, "createdMs"), json_put_i64(out, port->created_ms);
+        json_end_object(out);
+    }
+    json_end_array(out);
+}
+
 void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
 {
     json_begin_object(out);
@@ -242,6 +260,7 @@ void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
     for (size_t i = 0; i < spec->snapshot_count; i++)
         json_put_str(out, spec->snapshots[i]);
     json_end_array(out);
+    put_ports(spec, out);
     json_end_object(out);
 }
 
@@ -269,6 +288,26 @@ static void read_snapshots(const struct json_t *list, struct arena *arena,
     spec->snapshots = items;
 }
 
+static void read_ports(const struct json_t *list, struct arena *arena, struct sandbox_spec *spec)
+{
+    size_t count = list == NULL ? 0 : json_len(list);
+    struct sandbox_port *ports = arena_array(arena, struct sandbox_port, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct json_t *item = json_at(list, i);
+        struct sandbox_port *port = &ports[spec->port_count];
+        struct str key = {0};
+        int64_t number = number_of(item, "port");
+        if (number < 1 || number > UINT16_MAX || !json_to_str(json_get(item, "key"), &key))
+            continue;
+        *port = (struct sandbox_port){.port = (uint16_t)number,
+                                      .created_ms = number_of(item, "createdMs")};
+        (void)!json_to_bool(json_get(item, "public"), &port->is_public);
+        (void)snprintf(port->key, sizeof port->key, "%.*s", STR_ARG(key));
+        spec->port_count++;
+    }
+    spec->ports = ports;
+}
+
 int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,
                    struct err *err)
 {
@@ -292,6 +331,7 @@ int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *re
         keyring_read_json(json_get(object, "secrets"), arena, &spec.secrets, err) < 0)
         return -1;
     read_snapshots(json_get(object, "snapshots"), arena, &spec);
+    read_ports(json_get(object, "ports"), arena, &spec);
     *ret_spec = spec;
     return 0;
 }
