@@ -112,6 +112,8 @@ void place_discard(struct place *place);
 /* jail_spare.c: places that wait with a kernel in them. */
 /* Makes what is missing when there is time; called whenever that may have changed. */
 void jail_spares_tend(struct provider *provider);
+/* A kernel is started that somebody waits for: the next of its runtime may be made ahead. */
+void jail_spares_started(struct provider *provider, const struct runtime *runtime);
 /* One that fits, now the caller's, with a kernel that runs; NULL when there is none. Memory and
  * processor time are still those of the pool's plan. */
 struct place *jail_spare_take(struct provider *provider, const struct place_spec *spec);
