@@ -8,6 +8,7 @@
 #ifndef STATX_MNT_ID
 #include <linux/stat.h> /* musl has none of it */
 #endif
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -15,6 +16,7 @@
 #include "jail/kernel.h"
 #include "jail/mounts_internal.h"
 #include "jail/overlay.h"
+#include "jail/wire.h"
 
 /* <sys/mount.h> and <linux/mount.h> cannot be read together with glibc 2.36. */
 extern int umount2(const char *target, int flags);
@@ -34,7 +36,10 @@ struct job {
     const struct made *made;
     const struct mount_set *set;
     const struct jail_plan *plan;
-    int base_fd; /* lowest layer; -1: the plan's own */
+    int base_fd;                     /* lowest layer; -1: the plan's own */
+    const struct relayer_seal *seal; /* NULL: the layers are on disk */
+    uint32_t next;                   /* number of the layer in memory that takes the writes then */
+    int memory_fd, line_fd;          /* of the layers in memory; where their descriptors go */
     bool frozen;
     bool others;       /* commands are running */
     const bool *parts; /* of mounts_template_parts: which are mounts at all */
@@ -96,6 +101,8 @@ static int check_process(struct job *job, int proc_fd, const char *pid, struct e
 {
     char name[32];
     job->others |= strcmp(pid, "1") != 0;
+    if (job->others && job->seal != NULL)
+        return err_set(err, ERR_BUSY, "commands are running");
     if (job->others && !job->frozen)
         return err_set(err, ERR_UNSUPPORTED,
                        "commands are running and this host cannot freeze them for the moment");
@@ -192,11 +199,44 @@ static int put_layer(int fd, const char *path, struct err *err)
     return 0;
 }
 
+/* What is sealed stays where it is, and so does what takes the writes next. */
+static int put_memory(struct job *job, char paths[][32], struct overlay *overlay, char upper[32],
+                      const char **lower, struct err *err)
+{
+    const struct relayer_memory *memory = &job->made->memory;
+    int fds[2];
+    if (relayer_memory_add(job->memory_fd, memory->numbers[0], job->next, err) < 0 ||
+        relayer_memory_open(job->memory_fd, memory->numbers[0], job->next, fds, err) < 0)
+        return -1;
+    const struct wire_head head = {0};
+    if (wire_send(job->line_fd, str_n((const char *)&head, sizeof head), fds, 2, err) < 0)
+        return -1;
+    for (size_t i = 0; i <= job->seal->kept; i++) {
+        (void)snprintf(paths[i], 32, JAIL_ANCHOR_MEMORY "/%u/upper", memory->numbers[i]);
+        lower[overlay->lower_count++] = paths[i];
+    }
+    (void)snprintf(upper, 32, JAIL_ANCHOR_MEMORY "/%u", job->next);
+    overlay->upper = upper;
+    return 0;
+}
+
+static int put_disk(struct job *job, struct err *err)
+{
+    if (put_layer(job->set->upper_fd, JAIL_ANCHOR_SPARE "/rw", err) < 0)
+        return -1;
+    AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
+    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, job->plan, upper, err) < 0))
+        return -1;
+    return 0;
+}
+
 static int put_layers(struct job *job, struct err *err)
 {
-    char paths[JAIL_LAYERS_MAX + 2][32];
-    const char *lower[JAIL_LAYERS_MAX + 2];
+    char paths[JAIL_LAYERS_MAX + 2][32], sealed[RELAYER_LAYERS_MAX][32], upper[32];
+    const char *lower[JAIL_LAYERS_MAX + RELAYER_LAYERS_MAX + 2];
     struct overlay overlay = {.lower = lower, .upper = JAIL_ANCHOR_SPARE "/rw"};
+    if (job->seal != NULL && put_memory(job, sealed, &overlay, upper, lower, err) < 0)
+        return -1;
     for (size_t i = job->set->layer_count; i-- > 0;) {
         (void)snprintf(paths[i], sizeof paths[i], JAIL_ANCHOR_SPARE "/%zu", i);
         if (put_layer(job->set->layer_fds[i], paths[i], err) < 0)
@@ -208,10 +248,7 @@ static int put_layers(struct job *job, struct err *err)
             return -1;
         lower[overlay.lower_count++] = JAIL_ANCHOR_SPARE "/base";
     }
-    if (put_layer(job->set->upper_fd, overlay.upper, err) < 0)
-        return -1;
-    AUTO_CLOSE int upper = mounts_open_target(JAIL_ANCHOR_SPARE "/rw/upper", err);
-    if (upper < 0 || (job->base_fd >= 0 && mounts_own_places(job->set, job->plan, upper, err) < 0))
+    if (job->seal == NULL && put_disk(job, err) < 0)
         return -1;
     if (SYS(mkdir(JAIL_ANCHOR_SPARE "/new", 0755)) < 0)
         return err_sys(err, errno, "make a place");
@@ -332,6 +369,18 @@ static void tidy(struct job *job)
     }
     if (job->read_only && !job->broken)
         (void)k_mount_setattr(job->old_fd, AT_EMPTY_PATH, &attr);
+    if (job->memory_fd >= 0)
+        relayer_memory_close(job->memory_fd);
+}
+
+static int check_memory(struct job *job, struct err *err)
+{
+    if (job->seal == NULL)
+        return 0;
+    job->memory_fd = relayer_memory_enter(err);
+    if (job->memory_fd < 0)
+        return -1;
+    return relayer_memory_check(job->memory_fd, job->seal->most_bytes, err);
 }
 
 /* In a process of its own, which shares our memory: what it says is in `job` afterwards. */
@@ -341,6 +390,8 @@ static void NORETURN run_child(struct job *job)
     int done = enter_jail(job, err);
     if (done == 0)
         done = each_process(job, check_process, err);
+    if (done == 0)
+        done = check_memory(job, err);
     if (done == 0)
         done = stop_writes(job, err);
     if (done == 0)
@@ -399,34 +450,107 @@ static int hold_root(const struct maker *maker, const struct made *made)
     return openat(maker->template.proc_fd, path, O_PATH | O_CLOEXEC);
 }
 
+/* The layers of a plan, and the job that exchanges the root for one made of them. */
+static int begin(const struct maker *maker, struct made *made, const struct jail_plan *plan,
+                 struct mount_set *set, struct job *ret_job, struct err *err)
+{
+    struct jail_plan layers = *plan;
+    layers.workspace = NULL;
+    layers.mount_count = 0;
+    AUTO_CLOSE int base =
+        plan->base != NULL ? -1 : k_open_tree(AT_FDCWD, BASE, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (plan->base == NULL && base < 0)
+        return err_sys(err, errno, "open the base");
+    if (mount_set_open(set, &maker->template, &layers, made->outer_id, &made->map, err) < 0)
+        return -1;
+    *ret_job = (struct job){.made = made,
+                            .set = set,
+                            .plan = plan,
+                            .base_fd = fd_take(&base),
+                            .parts = real_parts(),
+                            .memory_fd = -1,
+                            .line_fd = -1,
+                            .anchor_fd = -1,
+                            .old_fd = -1,
+                            .new_fd = -1};
+    return 0;
+}
+
+/* From the process that made them: the sealed layer and the next. */
+static int take_layers(int line, int ret_fds[2], struct err *err)
+{
+    static char space[WIRE_MAX];
+    int fds[WIRE_FDS_MAX];
+    if (wire_recv(line, space, fds, false, err) <= 0)
+        return -1;
+    if (fds[0] < 0 || fds[1] < 0)
+        return err_set(err, ERR_INTERNAL, "the exchange of a root sent no layers");
+    ret_fds[0] = fds[0];
+    ret_fds[1] = fds[1];
+    return 0;
+}
+
+static void note_sealed(struct relayer_memory *memory, size_t kept, uint32_t next)
+{
+    memmove(&memory->numbers[1], memory->numbers, (kept + 1) * sizeof memory->numbers[0]);
+    memory->numbers[0] = next;
+    memory->count = kept + 2;
+}
+
+int relayer_seal(struct maker *maker, struct made *made, const struct jail_plan *plan,
+                 const struct relayer_seal *seal, bool *ret_broken, struct err *err)
+{
+    struct relayer_memory *memory = &made->memory;
+    struct mount_set set;
+    struct job job;
+    int pair[2], fds[2] = {-1, -1};
+    memory->count = MAX(memory->count, (size_t)1);
+    *ret_broken = false;
+    if (made->layer_fd < 0 || plan->upper != NULL)
+        return err_set(err, ERR_UNSUPPORTED, "the jail writes to no layer in memory");
+    if (seal->kept >= memory->count || seal->kept + 2 > RELAYER_LAYERS_MAX)
+        return err_set(err, ERR_LIMIT, "no room for another layer in memory");
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
+        return err_sys(err, errno, "socketpair");
+    AUTO_CLOSE int ours = pair[0], theirs = pair[1];
+    if (begin(maker, made, plan, &set, &job, err) < 0)
+        return -1;
+    AUTO_CLOSE int base = job.base_fd;
+    AUTO_CLOSE int old_root = hold_root(maker, made);
+    job.seal = seal;
+    job.next = ++memory->last; /* one that failed is not used again */
+    job.line_fd = theirs;
+    job.frozen = true;
+    int done = run_job(&job, err);
+    *ret_broken = job.broken;
+    mount_set_done(&set);
+    if (done == 0 && (done = take_layers(ours, fds, err)) < 0)
+        *ret_broken = true;
+    undertaker_take(&maker->undertaker, &old_root);
+    if (done < 0)
+        return -1;
+    note_sealed(memory, seal->kept, job.next);
+    undertaker_take(&maker->undertaker, &made->layer_fd);
+    made->layer_fd = fds[1];
+    return fds[0];
+}
+
 int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *plan,
                 bool was_frozen, bool *ret_broken, struct err *err)
 {
     struct mount_set set;
-    struct jail_plan layers = *plan;
+    struct job start;
     struct err why = {0};
-    layers.workspace = NULL;
-    layers.mount_count = 0;
     *ret_broken = false;
     if (plan->upper == NULL)
-        return err_set(err, ERR_UNSUPPORTED, "a layer in memory cannot be exchanged");
-    if (mount_set_open(&set, &maker->template, &layers, made->outer_id, &made->map, err) < 0)
+        return err_set(err, ERR_UNSUPPORTED, "a layer in memory is sealed, not exchanged");
+    if (begin(maker, made, plan, &set, &start, err) < 0)
         return -1;
-    AUTO_CLOSE int base =
-        plan->base != NULL ? -1 : k_open_tree(AT_FDCWD, BASE, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    const struct job start = {.made = made,
-                              .set = &set,
-                              .plan = plan,
-                              .base_fd = base,
-                              .parts = real_parts(),
-                              .frozen = was_frozen,
-                              .anchor_fd = -1,
-                              .old_fd = -1,
-                              .new_fd = -1};
-    struct job job = start;
+    AUTO_CLOSE int base = start.base_fd;
     AUTO_CLOSE int old_root = hold_root(maker, made);
-    int done =
-        plan->base == NULL && base < 0 ? err_sys(err, errno, "open the base") : run_job(&job, err);
+    start.frozen = was_frozen;
+    struct job job = start;
+    int done = run_job(&job, err);
     /* Init alone does nothing that it was not asked for, and its owner waits for us. */
     if (done < 0 && job.others && !was_frozen &&
         cgroup_freeze(&maker->cgroups, &made->cgroup, true, &why) == 0) {
