@@ -11,7 +11,7 @@
 #include "jail/maker.h"
 
 /* As warden_link.h has jail_ask_seal: the layer in memory that takes the writes is sealed, and the
- * next one takes them. The jail is frozen. Gives a descriptor of the sealed one. */
+ * next one takes them. Gives a descriptor of the sealed one. */
 struct relayer_seal {
     size_t kept;        /* of those that were sealed before stay part of the root */
     int64_t most_bytes; /* in memory, all of them together */

@@ -544,8 +544,13 @@ int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int6
 {
     uint32_t request;
     struct warden_event event;
-    if (jail_ask_seal(jail, plan, kept, most_bytes, &request, err) < 0 ||
-        warden_await(jail->warden, request, &event, err) < 0)
+    if (jail_hold(jail, err) < 0)
+        return -1;
+    int done = jail_ask_seal(jail, plan, kept, most_bytes, &request, err);
+    if (done == 0)
+        done = warden_await(jail->warden, request, &event, err);
+    jail_release(jail);
+    if (done < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
 }

@@ -25,26 +25,15 @@ static void stage_done(struct stage *stage)
 static void stage_up(struct stage *stage)
 {
     struct err err = {0};
-    if (warden_host(kit_warden())->no_freeze[0] != '\0')
-        SKIP("this host cannot freeze commands");
     kit_plan(&stage->plan);
     stage->plan.overlay = true;
     CHECK_OK(jail_make(kit_warden(), &stage->plan, &stage->jail, &err));
 }
 
-static int try_seal(struct stage *stage, size_t kept, int64_t most, struct err *why)
-{
-    struct err err = {0};
-    CHECK_OK(jail_freeze(stage->jail, true, &err));
-    int fd = jail_seal(stage->jail, &stage->plan, kept, most, why);
-    CHECK_OK(jail_freeze(stage->jail, false, &err));
-    return fd;
-}
-
 static int seal(struct stage *stage, size_t kept)
 {
     struct err err = {0};
-    int fd = try_seal(stage, kept, PLENTY, &err);
+    int fd = jail_seal(stage->jail, &stage->plan, kept, PLENTY, &err);
     CHECK_OK(fd);
     CHECK(stage->count < countof(stage->sealed));
     stage->sealed[stage->count++] = fd;
@@ -136,7 +125,7 @@ TEST(whoever_runs_keeps_it_from_being_sealed_and_notices_nothing)
     stage_up(&stage);
     CHECK_OK(jail_start(stage.jail, &(struct jail_command){.argv = argv, .cwd = "/workspace"},
                         (int[]){null, null, null}, &id, NULL, &err));
-    CHECK_ERR(try_seal(&stage, 0, PLENTY, &err), ERR_BUSY);
+    CHECK_ERR(jail_seal(stage.jail, &stage.plan, 0, PLENTY, &err), ERR_BUSY);
     CHECK_CSTR(kit_run(stage.jail, "touch /tmp/go; while ! test -e /tmp/went; do sleep 0.02; done;"
                                    "cat /workspace/open /workspace/here"),
                "late\nhere\n");
@@ -148,12 +137,12 @@ TEST(what_cannot_be_sealed_is_refused_and_nothing_has_changed)
     AUTO_STAGE struct stage stage = {0};
     stage_up(&stage);
     (void)kit_run(stage.jail, "head -c 1M /dev/zero >/workspace/f");
-    CHECK_ERR(jail_seal(stage.jail, &stage.plan, 0, PLENTY, &err), ERR_CONFLICT); /* it runs */
-    CHECK_ERR(try_seal(&stage, 0, 4096, &err), ERR_LIMIT);
-    CHECK_ERR(try_seal(&stage, 1, PLENTY, &err), ERR_LIMIT); /* none was sealed before */
+    CHECK_ERR(jail_seal(stage.jail, &stage.plan, 0, 4096, &err), ERR_LIMIT);
+    CHECK_ERR(jail_seal(stage.jail, &stage.plan, 1, PLENTY, &err),
+              ERR_LIMIT); /* none was sealed before */
     stage.plan.layers[0] = "/nonexistent";
     stage.plan.layer_count = 1;
-    CHECK_INT(try_seal(&stage, 0, PLENTY, &err), -1);
+    CHECK_INT(jail_seal(stage.jail, &stage.plan, 0, PLENTY, &err), -1);
     stage.plan.layer_count = 0;
     CHECK_CSTR(
         kit_run(stage.jail, "stat -c %s /workspace/f; echo y >/workspace/y; cat /workspace/y"),
@@ -165,11 +154,9 @@ TEST(a_jail_without_such_a_layer_says_so)
 {
     struct err err = {0};
     AUTO_STAGE struct stage stage = {0};
-    if (warden_host(kit_warden())->no_freeze[0] != '\0')
-        SKIP("this host cannot freeze commands");
     kit_plan(&stage.plan);
     CHECK_OK(jail_make(kit_warden(), &stage.plan, &stage.jail, &err));
-    CHECK_ERR(try_seal(&stage, 0, PLENTY, &err), ERR_UNSUPPORTED);
+    CHECK_ERR(jail_seal(stage.jail, &stage.plan, 0, PLENTY, &err), ERR_UNSUPPORTED);
 }
 
 /* Many times: mounts, descriptors and memory stay as they were. */
@@ -183,7 +170,7 @@ TEST(many_seals_leave_nothing)
     for (int i = 0; i < 40; i++) {
         (void)snprintf(script, sizeof script, "echo %d >/workspace/f", i);
         (void)kit_run(stage.jail, script);
-        int fd = try_seal(&stage, 0, PLENTY, &err);
+        int fd = jail_seal(stage.jail, &stage.plan, 0, PLENTY, &err);
         CHECK_OK(fd);
         (void)snprintf(script, sizeof script, "%d\n", i);
         CHECK_CSTR(text_of(fd, "workspace/f"), script);
