@@ -109,7 +109,7 @@ bool jail_layers_exist(struct provider *provider, struct str image)
     return all;
 }
 
-/* --- Keeping: freeze, copy, let go on, sync --- */
+/* --- Keeping: seal, copy, sync; or freeze, copy, let go on, sync --- */
 
 struct keeping {
     struct job job; /* first */
@@ -118,11 +118,14 @@ struct keeping {
     struct provider *provider;
     struct place *place; /* NULL: it has gone, and nobody waits */
     enum jail_keep how;
-    bool is_frozen, is_copied;
-    int source_fd, new_fd, dir_fd, trash_fd;
+    bool is_frozen, is_copied, is_sealed;
+    uint32_t version;  /* of what the place had sealed */
+    place_fds sources; /* laid onto each other */
+    int new_fd, dir_fd, trash_fd;
     struct buf merged; /* image of the frozen ones that become part of it */
     struct buf below;  /* image that the new layer stands on */
-    uint64_t bytes, entries;
+    struct buf own;    /* the same without the place's snapshots */
+    uint64_t bytes, merged_bytes, entries;
     int result;
     struct err err;
     image_done *done;
@@ -154,11 +157,31 @@ static void keeping_free(struct keeping *keeping)
             break;
         }
     jail_layers_end(keeping->provider, &keeping->fresh);
-    fd_close(&keeping->source_fd);
+    VEC_EACH (fd, &keeping->sources)
+        fd_close(fd);
+    vec_done(&keeping->sources);
     fd_close(&keeping->new_fd);
     buf_done(&keeping->merged);
     buf_done(&keeping->below);
+    buf_done(&keeping->own);
     free(keeping);
+}
+
+/* What the place had written in this life before. */
+static int64_t bytes_below(const struct keeping *keeping)
+{
+    return keeping->place == NULL || keeping->merged.len > 0 ? 0 : keeping->place->sealed.bytes;
+}
+
+/* From now on the place stands on what was kept, unless something else came between. */
+static void stand(struct keeping *keeping, int64_t bytes)
+{
+    struct place *place = keeping->place;
+    if (!keeping->is_sealed || place == NULL || keeping->version != place->sealed.version)
+        return;
+    buf_printf(&keeping->own, "/%s", keeping->fresh.id);
+    jail_seal_kept(place, buf_str(&keeping->own), (int64_t)(keeping->bytes - keeping->merged_bytes),
+                   bytes);
 }
 
 static void finish(struct keeping *keeping, const struct err *why)
@@ -166,7 +189,9 @@ static void finish(struct keeping *keeping, const struct err *why)
     AUTO_BUF struct buf image = {0};
     image_done *done = keeping->done;
     void *ctx = keeping->ctx;
-    int64_t bytes = (int64_t)keeping->bytes;
+    int64_t bytes = (int64_t)keeping->bytes + bytes_below(keeping);
+    if (why == NULL)
+        stand(keeping, bytes);
     if (why != NULL || keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
     if (why == NULL)
@@ -204,7 +229,13 @@ static int lay_all(struct keeping *keeping, struct err *err)
     }
     vec_done(&ids);
     laying.links = false;
-    if (done < 0 || layer_lay(&laying, keeping->source_fd, err) < 0)
+    keeping->merged_bytes = laying.bytes;
+    for (size_t i = 0; done == 0 && i < keeping->sources.len; i++) {
+        laying.above_fds = keeping->sources.ptr + i + 1;
+        laying.above_count = keeping->sources.len - i - 1;
+        done = layer_lay(&laying, keeping->sources.ptr[i], err);
+    }
+    if (done < 0)
         return -1;
     keeping->bytes = laying.bytes;
     keeping->entries = laying.entries;
@@ -267,21 +298,55 @@ static void submit(struct keeping *keeping)
         finish(keeping, &err);
 }
 
+/* What the place stands on and what it has written since belong together. */
+/* Long stacks become one layer, of links to what is there. */
+static void choose_below(struct keeping *keeping, const struct place *place)
+{
+    struct err err = {0};
+    layer_ids base = {0}, own = {0};
+    (void)!jail_layers_add(&own, buf_str(&place->own_image), &err);
+    if (keeping->how == JAIL_KEEP_WHOLE)
+        (void)!jail_layers_add(&base, buf_str(&place->base_image), &err);
+    bool merges = own.len >= MERGE_AT;
+    VEC_EACH (id, &own)
+        if (!merges)
+            *vec_push(&base) = *id;
+    put_image(&base, &keeping->below);
+    put_image(merges ? &(layer_ids){0} : &own, &keeping->own);
+    if (merges)
+        put_image(&own, &keeping->merged);
+    vec_done(&own);
+    vec_done(&base);
+}
+
+static int gather(struct keeping *keeping, const struct place *place, struct err *err)
+{
+    choose_below(keeping, place);
+    VEC_EACH (fd, &place->sealed.fresh) {
+        int copy = SYS(fcntl(*fd, F_DUPFD_CLOEXEC, 3));
+        if (copy < 0)
+            return err_sys(err, errno, "keep a descriptor");
+        *vec_push(&keeping->sources) = copy;
+    }
+    return 0;
+}
+
 static void on_layer(struct request *request, const struct warden_event *event,
                      const struct err *why)
 {
     struct keeping *keeping = request->ctx;
-    struct err gone = {0};
-    if (why == NULL)
-        keeping->source_fd = event->fd;
-    if (why == NULL && keeping->place == NULL) {
-        (void)err_set(&gone, ERR_GONE, "the sandbox ended");
-        why = &gone;
+    struct err err = {0};
+    if (why != NULL) {
+        finish(keeping, why);
+        return;
     }
-    if (why == NULL)
+    int done = keeping->place == NULL ? err_set(&err, ERR_GONE, "the sandbox ended")
+                                      : gather(keeping, keeping->place, &err);
+    *vec_push(&keeping->sources) = event->fd;
+    if (done == 0)
         submit(keeping);
     else
-        finish(keeping, why);
+        finish(keeping, &err);
 }
 
 static void ask_layer(struct keeping *keeping)
@@ -334,23 +399,60 @@ static void freeze(struct keeping *keeping)
     finish(keeping, &err);
 }
 
-/* Long stacks become one layer, of links to what is there. */
-static void choose_below(struct keeping *keeping, const struct place *place)
+/* --- Sealing --- */
+
+static void on_sealed(struct request *request, const struct warden_event *event,
+                      const struct err *why)
 {
+    struct keeping *keeping = request->ctx;
+    struct place *place = keeping->place;
     struct err err = {0};
-    layer_ids base = {0}, own = {0};
-    (void)!jail_layers_add(&own, buf_str(&place->own_image), &err);
-    if (keeping->how == JAIL_KEEP_WHOLE)
-        (void)!jail_layers_add(&base, buf_str(&place->base_image), &err);
-    bool merges = own.len >= MERGE_AT;
-    VEC_EACH (id, &own)
-        if (!merges)
-            *vec_push(&base) = *id;
-    put_image(&base, &keeping->below);
-    if (merges)
-        put_image(&own, &keeping->merged);
-    vec_done(&own);
-    vec_done(&base);
+    bool is_ours = place != NULL && place->sealed.version == keeping->version;
+    AUTO_CLOSE int fd = why == NULL ? event->fd : -1;
+    if (is_ours) {
+        jail_release(place->jail);
+        place_watch(place);
+    }
+    if (is_ours && why != NULL) {
+        log_debug("jail.seal", LOG_STR("error", why->msg));
+        freeze(keeping); /* nothing has changed: it is copied while it stands still */
+        return;
+    }
+    if (!is_ours) {
+        (void)err_set(&err, ERR_GONE, "the sandbox ended or was rolled back");
+        finish(keeping, why != NULL ? why : &err);
+        return;
+    }
+    jail_seal_taken(place, fd_take(&fd));
+    keeping->version = place->sealed.version;
+    keeping->is_sealed = true;
+    if (gather(keeping, place, &err) == 0)
+        submit(keeping);
+    else
+        finish(keeping, &err);
+}
+
+static bool is_kept_already(const struct keeping *keeping)
+{
+    for (const struct keeping *other = keeping->next; other != NULL; other = other->next)
+        if (other->place == keeping->place)
+            return true;
+    return false;
+}
+
+/* A pause stands still anyway. */
+static bool seal(struct keeping *keeping)
+{
+    struct place *place = keeping->place;
+    struct err err = {0};
+    uint32_t number = 0;
+    if (keeping->how == JAIL_KEEP_PAUSE || is_kept_already(keeping) ||
+        place->provider->warden == NULL || place->rolling != NULL ||
+        jail_seal_ask(place, &number, &err) < 0)
+        return false;
+    keeping->version = place->sealed.version;
+    (void)jail_warden_asked(place->provider, number, on_sealed, keeping);
+    return true;
 }
 
 void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx)
@@ -360,7 +462,6 @@ void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done,
     *keeping = (struct keeping){.provider = place->provider,
                                 .place = place,
                                 .how = how,
-                                .source_fd = -1,
                                 .new_fd = -1,
                                 .dir_fd = layers->dir_fd,
                                 .trash_fd = layers->trash_fd,
@@ -369,8 +470,8 @@ void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done,
                                 .ctx = ctx};
     layers->keepings = keeping;
     jail_layers_begin(place->provider, &keeping->fresh);
-    choose_below(keeping, place);
-    freeze(keeping);
+    if (!seal(keeping))
+        freeze(keeping);
 }
 
 void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx)
@@ -379,7 +480,6 @@ void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, v
     struct keeping *keeping = mem_alloc(sizeof *keeping);
     *keeping = (struct keeping){.provider = provider,
                                 .how = JAIL_KEEP_WHOLE,
-                                .source_fd = dir_fd,
                                 .new_fd = -1,
                                 .dir_fd = layers->dir_fd,
                                 .trash_fd = layers->trash_fd,
@@ -389,7 +489,18 @@ void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, v
     layers->keepings = keeping;
     jail_layers_begin(provider, &keeping->fresh);
     buf_put_cstr(&keeping->below, IMAGE);
+    *vec_push(&keeping->sources) = dir_fd;
     submit(keeping);
+}
+
+void jail_layers_each_kept(struct provider *provider, void (*mark)(void *ctx, struct str image),
+                           void *ctx)
+{
+    for (const struct keeping *keeping = provider->layers->keepings; keeping != NULL;
+         keeping = keeping->next) {
+        mark(ctx, buf_str(&keeping->below));
+        mark(ctx, buf_str(&keeping->merged));
+    }
 }
 
 void jail_layers_leave(struct place *place, const struct err *why)
