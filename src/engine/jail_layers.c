@@ -9,16 +9,15 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "engine/jail_keep.h"
 #include "engine/layer_tree.h"
 
 enum {
     LAYERS_MAX = 120, /* of one root */
-    MERGE_AT = 8,     /* so many of its own become one at the next copy */
+    MERGE_AT = 64,    /* so many of its own become one at the next copy: nobody did it before */
 };
 
 /* --- Images --- */
-
-#define IMAGE "layers"
 
 /* What is there already is left out: a snapshot and a sandbox made from it may share layers. */
 int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
@@ -26,7 +25,7 @@ int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
     struct str rest = image, part;
     if (image.len == 0)
         return 0;
-    if (!str_split(&rest, '/', &part) || !str_eq(part, STR(IMAGE)))
+    if (!str_split(&rest, '/', &part) || !str_eq(part, STR(JAIL_IMAGE)))
         return err_set(err, ERR_INVALID, "'%.40s' is no image of the tier 'jail'", image.ptr);
     while (rest.len > 0 && str_split(&rest, '/', &part)) {
         bool is_known = false;
@@ -44,7 +43,7 @@ int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
 
 static void put_image(const layer_ids *ids, struct buf *out)
 {
-    buf_put_cstr(out, IMAGE);
+    buf_put_cstr(out, JAIL_IMAGE);
     VEC_EACH (id, ids)
         buf_printf(out, "/%.*s", STR_ARG(*id));
 }
@@ -111,27 +110,6 @@ bool jail_layers_exist(struct provider *provider, struct str image)
 
 /* --- Keeping: seal, copy, sync; or freeze, copy, let go on, sync --- */
 
-struct keeping {
-    struct job job; /* first */
-    struct jail_fresh fresh;
-    struct keeping *next;
-    struct provider *provider;
-    struct place *place; /* NULL: it has gone, and nobody waits */
-    enum jail_keep how;
-    bool is_frozen, is_copied, is_sealed;
-    uint32_t version;  /* of what the place had sealed */
-    place_fds sources; /* laid onto each other */
-    int new_fd, dir_fd, trash_fd;
-    struct buf merged; /* image of the frozen ones that become part of it */
-    struct buf below;  /* image that the new layer stands on */
-    struct buf own;    /* the same without the place's snapshots */
-    uint64_t bytes, merged_bytes, entries;
-    int result;
-    struct err err;
-    image_done *done;
-    void *ctx;
-};
-
 static void on_let_go(UNUSED struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
 {
@@ -163,7 +141,6 @@ static void keeping_free(struct keeping *keeping)
     fd_close(&keeping->new_fd);
     buf_done(&keeping->merged);
     buf_done(&keeping->below);
-    buf_done(&keeping->own);
     free(keeping);
 }
 
@@ -177,11 +154,15 @@ static int64_t bytes_below(const struct keeping *keeping)
 static void stand(struct keeping *keeping, int64_t bytes)
 {
     struct place *place = keeping->place;
+    AUTO_BUF struct buf image = {0};
     if (!keeping->is_sealed || place == NULL || keeping->version != place->sealed.version)
         return;
-    buf_printf(&keeping->own, "/%s", keeping->fresh.id);
-    jail_seal_kept(place, buf_str(&keeping->own), (int64_t)(keeping->bytes - keeping->merged_bytes),
+    if (keeping->merged.len == 0)
+        buf_put(&image, buf_str(&place->own_image));
+    buf_printf(&image, "%s/%s", image.len == 0 ? JAIL_IMAGE : "", keeping->fresh.id);
+    jail_seal_kept(place, buf_str(&image), (int64_t)(keeping->bytes - keeping->merged_bytes),
                    bytes);
+    jail_layers_squash(place);
 }
 
 static void finish(struct keeping *keeping, const struct err *why)
@@ -190,7 +171,9 @@ static void finish(struct keeping *keeping, const struct err *why)
     image_done *done = keeping->done;
     void *ctx = keeping->ctx;
     int64_t bytes = (int64_t)keeping->bytes + bytes_below(keeping);
-    if (why == NULL)
+    if (why == NULL && keeping->how == JAIL_KEEP_SQUASH)
+        jail_squashed(keeping);
+    else if (why == NULL)
         stand(keeping, bytes);
     if (why != NULL || keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
@@ -262,6 +245,8 @@ static int place_layer(struct keeping *keeping, struct err *err)
         return -1;
     if (SYS(renameat(keeping->dir_fd, name, keeping->dir_fd, keeping->fresh.id)) < 0)
         return err_sys(err, errno, "place a layer");
+    if (keeping->how == JAIL_KEEP_SQUASH)
+        CRASH_POINT("squash.placed");
     CRASH_POINT("keep.placed");
     return SYS(fsync(keeping->dir_fd)) < 0 ? err_sys(err, errno, "sync the layers") : 0;
 }
@@ -272,8 +257,6 @@ static void run_keeping(struct job *base)
     keeping->result =
         keeping->is_copied ? place_layer(keeping, &keeping->err) : copy(keeping, &keeping->err);
 }
-
-static void submit(struct keeping *keeping);
 
 static void keeping_done(struct job *base, bool canceled)
 {
@@ -287,10 +270,10 @@ static void keeping_done(struct job *base, bool canceled)
     keeping->is_copied = true;
     if (keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
-    submit(keeping);
+    keeping_submit(keeping);
 }
 
-static void submit(struct keeping *keeping)
+void keeping_submit(struct keeping *keeping)
 {
     struct err err = {0};
     keeping->job = (struct job){.run = run_keeping, .done = keeping_done};
@@ -312,7 +295,6 @@ static void choose_below(struct keeping *keeping, const struct place *place)
         if (!merges)
             *vec_push(&base) = *id;
     put_image(&base, &keeping->below);
-    put_image(merges ? &(layer_ids){0} : &own, &keeping->own);
     if (merges)
         put_image(&own, &keeping->merged);
     vec_done(&own);
@@ -344,7 +326,7 @@ static void on_layer(struct request *request, const struct warden_event *event,
                                       : gather(keeping, keeping->place, &err);
     *vec_push(&keeping->sources) = event->fd;
     if (done == 0)
-        submit(keeping);
+        keeping_submit(keeping);
     else
         finish(keeping, &err);
 }
@@ -427,7 +409,7 @@ static void on_sealed(struct request *request, const struct warden_event *event,
     keeping->version = place->sealed.version;
     keeping->is_sealed = true;
     if (gather(keeping, place, &err) == 0)
-        submit(keeping);
+        keeping_submit(keeping);
     else
         finish(keeping, &err);
 }
@@ -435,7 +417,7 @@ static void on_sealed(struct request *request, const struct warden_event *event,
 static bool is_kept_already(const struct keeping *keeping)
 {
     for (const struct keeping *other = keeping->next; other != NULL; other = other->next)
-        if (other->place == keeping->place)
+        if (other->place == keeping->place && other->how != JAIL_KEEP_SQUASH)
             return true;
     return false;
 }
@@ -455,42 +437,39 @@ static bool seal(struct keeping *keeping)
     return true;
 }
 
-void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx)
+struct keeping *keeping_new(struct provider *provider, struct place *place, enum jail_keep how)
 {
-    struct jail_layers *layers = place->provider->layers;
+    struct jail_layers *layers = provider->layers;
     struct keeping *keeping = mem_alloc(sizeof *keeping);
-    *keeping = (struct keeping){.provider = place->provider,
+    *keeping = (struct keeping){.provider = provider,
                                 .place = place,
                                 .how = how,
                                 .new_fd = -1,
                                 .dir_fd = layers->dir_fd,
                                 .trash_fd = layers->trash_fd,
-                                .next = layers->keepings,
-                                .done = done,
-                                .ctx = ctx};
+                                .next = layers->keepings};
     layers->keepings = keeping;
-    jail_layers_begin(place->provider, &keeping->fresh);
+    jail_layers_begin(provider, &keeping->fresh);
+    return keeping;
+}
+
+void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx)
+{
+    struct keeping *keeping = keeping_new(place->provider, place, how);
+    keeping->done = done;
+    keeping->ctx = ctx;
     if (!seal(keeping))
         freeze(keeping);
 }
 
 void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx)
 {
-    struct jail_layers *layers = provider->layers;
-    struct keeping *keeping = mem_alloc(sizeof *keeping);
-    *keeping = (struct keeping){.provider = provider,
-                                .how = JAIL_KEEP_WHOLE,
-                                .new_fd = -1,
-                                .dir_fd = layers->dir_fd,
-                                .trash_fd = layers->trash_fd,
-                                .next = layers->keepings,
-                                .done = done,
-                                .ctx = ctx};
-    layers->keepings = keeping;
-    jail_layers_begin(provider, &keeping->fresh);
-    buf_put_cstr(&keeping->below, IMAGE);
+    struct keeping *keeping = keeping_new(provider, NULL, JAIL_KEEP_WHOLE);
+    keeping->done = done;
+    keeping->ctx = ctx;
+    buf_put_cstr(&keeping->below, JAIL_IMAGE);
     *vec_push(&keeping->sources) = dir_fd;
-    submit(keeping);
+    keeping_submit(keeping);
 }
 
 void jail_layers_each_kept(struct provider *provider, void (*mark)(void *ctx, struct str image),
@@ -512,7 +491,8 @@ void jail_layers_leave(struct place *place, const struct err *why)
             keeping->place = NULL;
             keeping->done = NULL;
             atomic_store(&keeping->job.cancel, true);
-            done(keeping->ctx, (struct str){0}, 0, why);
+            if (done != NULL)
+                done(keeping->ctx, (struct str){0}, 0, why);
         }
         keeping = next;
     }

@@ -61,8 +61,12 @@ void jail_layers_stand(struct place *place, struct str image);
 
 /* What the place has written becomes a layer. It is frozen while it is copied; a pause leaves it
  * so. The image names the layers above the place's snapshots, or, WHOLE, those as well. */
-enum jail_keep { JAIL_KEEP_PAUSE, JAIL_KEEP_CHECKPOINT, JAIL_KEEP_WHOLE };
+enum jail_keep { JAIL_KEEP_PAUSE, JAIL_KEEP_CHECKPOINT, JAIL_KEEP_WHOLE, JAIL_KEEP_SQUASH };
 void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx);
+/* Makes one layer of those that the place stands on, if they are many, behind everybody's back: the
+ * next root is made of it, and what is kept next stands on it. Images that name the old ones keep
+ * them. */
+void jail_layers_squash(struct place *place);
 /* The same of a directory of the host; takes the descriptor. */
 void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx);
 /* Calls `mark` for every image that a copy under way reads or stands on. */

@@ -161,6 +161,7 @@ static void on_joined(void *ctx, const struct err *why)
         fail(making, why);
         return;
     }
+    jail_layers_squash(making->place);
     making->done(making->ctx, making->place, NULL);
     free(making);
 }

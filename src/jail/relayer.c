@@ -305,7 +305,6 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
         return err_set(err, ERR_UNSUPPORTED, "a layer in memory is sealed, not exchanged");
     if (relayer_begin(maker, &start, &set, err) < 0)
         return -1;
-    AUTO_CLOSE int base = start.base_fd;
     AUTO_CLOSE int old_root = relayer_hold_root(maker, made);
     struct relayer_job job = start;
     int done = relayer_run_job(&job, err);
@@ -324,6 +323,7 @@ int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *
         done = -1;
     }
     mount_set_done(&set);
+    fd_close(&start.base_fd);
     undertaker_take(&maker->undertaker, &old_root);
     return done;
 }

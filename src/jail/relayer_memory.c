@@ -195,10 +195,10 @@ static int run(struct maker *maker, struct relayer_job *job, struct err *err)
     struct mount_set set;
     if (relayer_begin(maker, job, &set, err) < 0)
         return -1;
-    AUTO_CLOSE int base = job->base_fd;
     AUTO_CLOSE int old_root = relayer_hold_root(maker, job->made);
     int done = relayer_run_job(job, err);
     mount_set_done(&set);
+    fd_close(&job->base_fd);
     undertaker_take(&maker->undertaker, &old_root);
     return done;
 }
