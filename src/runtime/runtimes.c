@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/embed.h"
 #include "base/err.h"
@@ -15,6 +16,7 @@
 #include "base/id.h"
 #include "jail/plan.h"
 #include "runtime/obtain.h"
+#include "runtime/packages.h"
 
 /* Made by the build, which drops the endings of their names. */
 extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_addons[];
@@ -31,9 +33,12 @@ static const struct {
 static const char path_of_host[] = PATH_AND("");
 static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
 static const char path_of_node24[] = PATH_AND(RUNTIME_TREES "/node24/bin:");
+static const char path_of_deno[] = PATH_AND(RUNTIME_TREES "/deno:");
 static const char *const env_of_host[] = {path_of_host, REST};
 static const char *const env_of_node22[] = {path_of_node22, REST};
 static const char *const env_of_node24[] = {path_of_node24, REST};
+static const char *const env_of_deno[] = {path_of_deno, "DENO_DIR=/tmp/.deno",
+                                          "DENO_NO_UPDATE_CHECK=1", REST};
 
 /* What is added is pinned: a version and the digest of its package. */
 const struct runtime runtimes[] = {
@@ -46,6 +51,18 @@ const struct runtime runtimes[] = {
      .remedy = "install Debian's package libpython3.11, or libpython3 of your distribution",
      .forks = "kernel-python",
      .imports = "json,numpy,pandas,matplotlib"},
+    {.name = "python3.13",
+     .language = "python",
+     .summary = "of Debian 13",
+     .argv = {RUNTIME_DIR "/kernel-python", "json", NULL},
+     .env = env_of_host,
+     .source = RUNTIME_DEBIAN,
+     .version = "3.13",
+     .release = "trixie",
+     .package = "python3,libpython3.13,python3-pip,python3-numpy,python3-pandas,python3-matplotlib,"
+                "ca-certificates",
+     .program = "/usr/bin/python3",
+     .proof = "import matplotlib, numpy, pandas, sys; print(sys.version)"},
     {.name = "node22",
      .language = "javascript",
      .also = "typescript",
@@ -72,6 +89,20 @@ const struct runtime runtimes[] = {
      .integrity = "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8y"
                   "EqQBYCnLyPNAs7Q==",
      .program = "bin/node"},
+    {.name = "deno",
+     .language = "javascript",
+     .also = "typescript",
+     .summary = "Deno 2",
+     .argv = {RUNTIME_TREES "/deno/deno", "run", "--quiet", "--allow-all", "--no-config",
+              "--no-code-cache", RUNTIME_DIR "/deno.mjs", NULL},
+     .env = env_of_deno,
+     .packages_env = "DENO_DIR=" PACKAGES_DENO,
+     .source = RUNTIME_NPM,
+     .version = "2.9.6",
+     .package = "@deno/linux-x64-glibc",
+     .integrity = "sha512-3md4TKLCuzsLDmfOoC5KN7NAZaxSVkMgm64vg6foD00JBADCpYS2/5QqXfzgnP5ZQz3iLP9vB"
+                  "QJtEgc116OAoQ==",
+     .program = "deno"},
     {.name = "bash",
      .language = "bash",
      .summary = "one shell",
@@ -215,6 +246,26 @@ int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                        runtime->name);
     *ret_places = places;
     return 0;
+}
+
+const char *runtime_root(struct str name, const char *data_dir, struct arena *arena)
+{
+    char dir[RUNTIME_PATH_MAX];
+    const struct runtime *runtime;
+    struct err ignored;
+    if (runtime_named(name, &runtime, &ignored) < 0 || runtime->source != RUNTIME_DEBIAN)
+        return NULL;
+    runtime_dir(runtime, data_dir, dir);
+    return arena_dup(arena, str_of(dir)).ptr;
+}
+
+int runtime_fits(const struct runtime *runtime, struct str own, struct err *err)
+{
+    if (runtime->source != RUNTIME_DEBIAN || str_eq(str_of(runtime->name), own))
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "%s has a root of its own: make a sandbox with the runtime '%s'", runtime->name,
+                   runtime->name);
 }
 
 void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,
