@@ -112,8 +112,8 @@ int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err) MU
 /* Seals that layer: it takes no more writes, and the answer is its descriptor, through which the
  * caller may read it and, once no root needs it, empty it. The root is exchanged for one whose
  * writes go to a new layer in the same memory, above the sealed one, the newest `kept` of those
- * sealed before, and the layers of `plan`, which is otherwise the one it was made with. Init must be
- * asked nothing meanwhile (jail_hold) and be alone in there: BUSY when anything else runs. LIMIT
+ * sealed before, and the layers of `plan`, which is otherwise the one it was made with. Init must
+ * be asked nothing meanwhile (jail_hold) and be alone in there: BUSY when anything else runs. LIMIT
  * when more than `most_bytes` lie in memory, or too many layers. Nothing has changed then. */
 int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
                   uint32_t *ret_request, struct err *err) MUST_USE;
