@@ -27,6 +27,8 @@ struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
     struct watch *watch;
+    struct warden_counts counts; /* what it last said */
+    bool is_counting;
     size_t pool_size, made; /* of its pool; jails asked for since that was set */
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
@@ -65,6 +67,18 @@ struct asked_op {
     void (*on_event)(struct asked_op *op, const struct jail_event *event, const struct err *why);
 };
 
+typedef VEC(int) place_fds;
+
+/* Layers of a place that were sealed in its jail (jail_seal.c), oldest first. */
+struct place_sealed {
+    place_fds fresh; /* in no image yet */
+    place_fds stale; /* in own_image, and still part of the jail's root */
+    int64_t stale_bytes;
+    int64_t bytes;      /* of own_image, as far as it was written in this life */
+    struct buf mounted; /* the image that the jail's root was made of last, "": own_image */
+    uint32_t version;   /* changes with any of these */
+};
+
 struct place {
     struct place *next; /* of the provider's */
     struct provider *provider;
@@ -85,12 +99,13 @@ struct place {
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
     struct buf base_image, own_image; /* what it stands on: its snapshots; what it goes on from */
-    struct rolling *rolling;          /* a rollback under way */
-    struct network *net;              /* what holds */
-    struct gateway_session *network;  /* NULL: no socket of it leads out */
-    VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
-    struct net_change *net_change;    /* under way */
-    int64_t net_moved;                /* bytes, by whatever gateway */
+    struct place_sealed sealed;
+    struct rolling *rolling;         /* a rollback under way */
+    struct network *net;             /* what holds */
+    struct gateway_session *network; /* NULL: no socket of it leads out */
+    VEC(uint16_t) ports;             /* that lead to it besides those of every gateway */
+    struct net_change *net_change;   /* under way */
+    int64_t net_moved;               /* bytes, by whatever gateway */
     bool is_gone, is_pumping, is_ended;
     bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -135,6 +150,7 @@ void jail_rollback_leave(struct place *place, const struct err *why);
 /* jail_warden.c */
 /* A jail was asked for. */
 void jail_warden_used(struct provider *provider);
+void jail_warden_counts(struct provider *provider, struct pool_figures *ret_figures);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
 /* Kernels are forked from a template from the time on when it is ready; has_template. */

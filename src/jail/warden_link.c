@@ -178,6 +178,17 @@ static bool read_stats(struct wire_in *in, struct warden_event *event)
     return wire_ended(in);
 }
 
+static bool read_counts(struct wire_in *in, struct warden_event *event)
+{
+    event->type = WARDEN_EVENT_COUNTS;
+    event->counts.ready = wire_get_u32(in);
+    event->counts.building = wire_get_u32(in);
+    event->counts.wanted = wire_get_u32(in);
+    event->counts.served = (uint64_t)wire_get_i64(in);
+    event->counts.built = (uint64_t)wire_get_i64(in);
+    return wire_ended(in);
+}
+
 /* One socket, or those of a gateway. */
 static bool read_done(int fds[WIRE_FDS_MAX], struct warden_event *event)
 {
@@ -205,6 +216,8 @@ static bool read_answer(struct warden_link *warden, struct wire_head head, struc
         return read_made(warden, in, fds, event);
     case WARDEN_STATS:
         return read_stats(in, event);
+    case WARDEN_COUNTS:
+        return read_counts(in, event);
     case WARDEN_DONE:
         if (!wire_ended(in))
             return false;
@@ -329,6 +342,12 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
     return send_request(warden, request, ret_request, err);
 }
 
+int warden_ask_count(struct warden_link *warden, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(warden, WARDEN_COUNT);
+    return send_request(warden, request, ret_request, err);
+}
+
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err)
 {
     uint32_t request = warden_begin(jail->warden, WARDEN_STAT);
@@ -383,6 +402,20 @@ int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *
         return -1;
     uint32_t request = warden_begin(jail->warden, WARDEN_RELAYER);
     wire_put_u32(&jail->warden->out, jail->number);
+    plan_put(&jail->warden->out, &filled);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
+int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+                  uint32_t *ret_request, struct err *err)
+{
+    struct jail_plan filled;
+    if (check_plan(plan, &filled, err) < 0)
+        return -1;
+    uint32_t request = warden_begin(jail->warden, WARDEN_SEAL);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, (uint32_t)kept);
+    wire_put_i64(&jail->warden->out, most_bytes);
     plan_put(&jail->warden->out, &filled);
     return send_request(jail->warden, request, ret_request, err);
 }
@@ -462,6 +495,17 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
     return warden_await(warden, request, &event, err);
 }
 
+int warden_count(struct warden_link *warden, struct warden_counts *ret_counts, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (warden_ask_count(warden, &request, err) < 0 ||
+        warden_await(warden, request, &event, err) < 0)
+        return -1;
+    *ret_counts = event.counts;
+    return 0;
+}
+
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)
 {
     uint32_t request;
@@ -521,6 +565,22 @@ int jail_layer(struct jail *jail, struct err *err)
     struct warden_event event;
     if (jail_ask_layer(jail, &request, err) < 0 ||
         warden_await(jail->warden, request, &event, err) < 0)
+        return -1;
+    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
+}
+
+int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+              struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_hold(jail, err) < 0)
+        return -1;
+    int done = jail_ask_seal(jail, plan, kept, most_bytes, &request, err);
+    if (done == 0)
+        done = warden_await(jail->warden, request, &event, err);
+    jail_release(jail);
+    if (done < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
 }

@@ -30,6 +30,12 @@ struct jail_stats {
     int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
 };
 
+/* Of its pool now, and of the jails it has handed out since its start. */
+struct warden_counts {
+    size_t ready, building, wanted;
+    uint64_t served, built; /* out of the pool; made for who asked */
+};
+
 /* Starts a warden process; it leaves, and every jail with it, when it is freed or we die. Its jails
  * are freed first. */
 int warden_start(struct warden_link **ret_warden, struct err *err) MUST_USE;
@@ -48,6 +54,7 @@ enum warden_event_type {
     WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen, _layer with `fd`, to
                               jail_ask_gateway with `sockets`; they are the caller's */
     WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
+    WARDEN_EVENT_COUNTS,   /* `counts`: answer to warden_ask_count */
     WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
 };
@@ -60,6 +67,7 @@ struct warden_event {
     bool has_sockets;
     int sockets[JAIL_SOCKETS]; /* of jail_ask_gateway */
     struct jail_stats stats;
+    struct warden_counts counts;
     char missing[96]; /* names that could not be imported, by commas; "": none */
     struct err err;
 };
@@ -80,6 +88,8 @@ int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, ui
  * until the next question. */
 int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
                     int64_t idle_ms, uint32_t *ret_request, struct err *err) MUST_USE;
+/* Nothing is made or ended for it, and a pool that rests goes on resting. */
+int warden_ask_count(struct warden_link *warden, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
                     struct err *err) MUST_USE;
@@ -99,6 +109,14 @@ int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
  * there. It is the tenant's, and it changes while anything in the jail runs. UNSUPPORTED for any
  * other jail. */
 int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
+/* Seals that layer: it takes no more writes, and the answer is its descriptor, through which the
+ * caller may read it and, once no root needs it, empty it. The root is exchanged for one whose
+ * writes go to a new layer in the same memory, above the sealed one, the newest `kept` of those
+ * sealed before, and the layers of `plan`, which is otherwise the one it was made with. Init must
+ * be asked nothing meanwhile (jail_hold) and be alone in there: BUSY when anything else runs. LIMIT
+ * when more than `most_bytes` lie in memory, or too many layers. Nothing has changed then. */
+int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+                  uint32_t *ret_request, struct err *err) MUST_USE;
 /* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
  * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
 int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
@@ -112,6 +130,8 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
               struct err *err) MUST_USE;
 int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
                 int64_t idle_ms, struct err *err) MUST_USE;
+int warden_count(struct warden_link *warden, struct warden_counts *ret_counts,
+                 struct err *err) MUST_USE;
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;
@@ -119,5 +139,7 @@ int jail_gateway(struct jail *jail, uint16_t proxy_port, int ret_sockets[JAIL_SO
                  struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
 int jail_layer(struct jail *jail, struct err *err) MUST_USE;                 /* a descriptor */
+int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+              struct err *err) MUST_USE; /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

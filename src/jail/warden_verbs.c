@@ -44,9 +44,24 @@ static void on_make(uint32_t request, struct wire_in *in)
 {
     struct jail_plan plan;
     struct err err = {0};
-    if (plan_get(in, &plan, &err) < 0 ||
-        (!warden_serve_from_pool(&plan, request) && warden_build(&plan, request, &err) < 0))
+    if (plan_get(in, &plan, &err) < 0)
+        return warden_say_failed(request, &err);
+    if (warden_serve_from_pool(&plan, request))
+        return;
+    warden.built++;
+    if (warden_build(&plan, request, &err) < 0)
         warden_say_failed(request, &err);
+}
+
+static void on_count(uint32_t request, UNUSED struct wire_in *in)
+{
+    wire_begin(&warden.out, WARDEN_COUNTS, request);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_ready);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_building);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_target);
+    wire_put_i64(&warden.out, (int64_t)warden.served);
+    wire_put_i64(&warden.out, (int64_t)warden.built);
+    warden_say(NULL, 0);
 }
 
 static struct slot *owned(uint32_t number)
@@ -89,6 +104,17 @@ static void on_stat(uint32_t request, struct wire_in *in)
     warden_say_stats(request, &stats);
 }
 
+/* Half-way in, a kernel would be part of the old root and of the new one. */
+static bool is_being_entered(const struct slot *slot, uint32_t request)
+{
+    struct err err = {0};
+    if (slot->forking == 0)
+        return false;
+    (void)err_set(&err, ERR_BUSY, "a kernel is being started in it");
+    warden_say_failed(request, &err);
+    return true;
+}
+
 static void on_freeze(uint32_t request, struct wire_in *in)
 {
     struct slot *slot = find_owned(request, in);
@@ -96,15 +122,33 @@ static void on_freeze(uint32_t request, struct wire_in *in)
     bool frozen = wire_get_u32(in) != 0;
     if (slot == NULL)
         return;
-    if (frozen && slot->forking > 0) {
-        /* The zygote would wait in there for as long as the jail is frozen. */
-        (void)err_set(&err, ERR_BUSY, "a kernel is being started in it");
-        return warden_say_failed(request, &err);
-    }
+    /* The zygote would wait in there for as long as the jail is frozen. */
+    if (frozen && is_being_entered(slot, request))
+        return;
     if (cgroup_freeze(&warden.maker.cgroups, &slot->made.cgroup, frozen, &err) < 0)
         return warden_say_failed(request, &err);
     slot->frozen = frozen;
     warden_say_done(request);
+}
+
+static void on_seal(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct relayer_seal seal = {.kept = wire_get_u32(in), .most_bytes = wire_get_i64(in)};
+    struct jail_plan plan;
+    struct err err = {0};
+    bool broken = false;
+    AUTO_CLOSE int fd = -1;
+    if (slot == NULL || is_being_entered(slot, request))
+        return;
+    if (plan_get(in, &plan, &err) == 0)
+        fd = relayer_seal(&warden.maker, &slot->made, &plan, &seal, &broken, &err);
+    if (broken)
+        maker_kill(&warden.maker, &slot->made);
+    if (fd < 0)
+        return warden_say_failed(request, &err);
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(&fd, 1);
 }
 
 static void on_relayer(uint32_t request, struct wire_in *in)
@@ -114,6 +158,8 @@ static void on_relayer(uint32_t request, struct wire_in *in)
     struct err err = {0};
     bool broken = false;
     if (slot == NULL)
+        return;
+    if (is_being_entered(slot, request))
         return;
     if (plan_get(in, &plan, &err) == 0 &&
         relayer_run(&warden.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0) {
@@ -219,7 +265,9 @@ static const struct {
     {WARDEN_FORK, on_fork},
     {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
+    {WARDEN_SEAL, on_seal},
     {WARDEN_LIMITS, on_limits},
+    {WARDEN_COUNT, on_count},
 };
 
 static void dispatch(struct wire_head head, struct wire_in *in)
@@ -243,8 +291,9 @@ void warden_on_daemon(void)
         return;
     }
     struct wire_head head;
-    warden.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(warden.in, (size_t)len), &head);
+    if (head.type != WARDEN_COUNT)
+        warden.asked_ns = clock_now_ns();
     dispatch(head, &in);
     wire_close_fds(warden.fds);
 }
