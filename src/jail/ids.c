@@ -145,6 +145,11 @@ int ids_write_maps(pid_t pid, uint32_t inner, uint32_t outer, struct err *err)
     return write_maps(who, inner, outer, outer, err);
 }
 
+int ids_map_self(uint32_t inner, uint32_t outer, struct err *err)
+{
+    return write_maps("self", inner, outer, outer, err);
+}
+
 int ids_enter_own_namespace(struct err *err)
 {
     uint32_t uid = geteuid(), gid = getegid();

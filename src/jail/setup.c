@@ -16,7 +16,7 @@
 #include "jail/lockdown.h"
 #include "jail/wire.h"
 
-enum { INIT_FD = 5, ALIVE_FD = 6, ANCHOR_FD = 7 };
+enum { ANCHOR_FD = SETUP_ALIVE_FD + 1 };
 
 static int become_tenant(struct err *err)
 {
@@ -60,23 +60,16 @@ static int hand_layer(int layer, struct err *err)
 /* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
 static int arrange_descriptors(const struct setup *setup, int anchor, struct err *err)
 {
-    AUTO_CLOSE int kept = anchor < 0 ? -1 : fcntl(anchor, F_DUPFD_CLOEXEC, 10);
-    AUTO_CLOSE int control = fcntl(SETUP_CONTROL_FD, F_DUPFD, 10);
-    AUTO_CLOSE int init = fcntl(setup->init_fd, F_DUPFD, 10);
-    AUTO_CLOSE int alive = fcntl(setup->alive_fd, F_DUPFD, 10);
-    AUTO_CLOSE int oom = fcntl(setup->oom_fd, F_DUPFD, 10);
-    AUTO_CLOSE int null = open("/dev/null", O_RDWR);
-    if (control < 0 || oom < 0 || init < 0 || alive < 0 || null < 0)
-        return err_sys(err, errno, "arrange descriptors");
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    bool arranged = null >= 0;
     for (int fd = 0; fd <= 2; fd++)
-        if (SYS(dup2(null, fd)) < 0)
-            return err_sys(err, errno, "arrange descriptors");
-    if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup2(oom, SETUP_OOM_FD)) < 0 ||
-        SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 || SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
+        arranged = arranged && SYS(dup2(null, fd)) >= 0;
+    arranged = arranged && SYS(dup2(setup->oom_fd, SETUP_OOM_FD)) >= 0;
+    if (anchor >= 0)
+        arranged = arranged && SYS(dup3(anchor, ANCHOR_FD, O_CLOEXEC)) >= 0;
+    if (!arranged)
         return err_sys(err, errno, "arrange descriptors");
-    if (anchor >= 0 && (kept < 0 || SYS(dup3(kept, ANCHOR_FD, O_CLOEXEC)) < 0))
-        return err_sys(err, errno, "arrange descriptors");
-    return lockdown_descriptors(anchor >= 0 ? ANCHOR_FD : ALIVE_FD, err);
+    return lockdown_descriptors(anchor >= 0 ? ANCHOR_FD : SETUP_ALIVE_FD, err);
 }
 
 /* The maker's pidfd is readable when it died before the kernel knew whom to kill with it. */
@@ -84,7 +77,7 @@ static int die_with_maker(struct err *err)
 {
     if (SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0)
         return err_sys(err, errno, "tie to the maker");
-    struct pollfd maker = {.fd = ALIVE_FD, .events = POLLIN};
+    struct pollfd maker = {.fd = SETUP_ALIVE_FD, .events = POLLIN};
     if (poll(&maker, 1, 0) != 0)
         return err_set(err, ERR_GONE, "the maker is gone");
     return 0;
@@ -111,14 +104,6 @@ static int reset_signals(struct err *err)
     return 0;
 }
 
-static int run_init(struct err *err)
-{
-    char name[] = "init";
-    char *argv[] = {name, NULL}, *env[] = {NULL};
-    (void)SYS(syscall(SYS_execveat, INIT_FD, "", argv, env, AT_EMPTY_PATH));
-    return err_sys(err, errno, "run init");
-}
-
 int setup_run(const struct setup *setup, struct err *err)
 {
     const struct jail_limits *limits = &setup->plan->limits;
@@ -136,7 +121,8 @@ int setup_run(const struct setup *setup, struct err *err)
     /* A change of credentials clears this, so not before. */
     if (die_with_maker(err) < 0)
         return -1;
-    if (second_fence(setup, kept.anchor >= 0, err) < 0 || filter_install(err) < 0)
+    if (second_fence(setup, kept.anchor >= 0, err) < 0 ||
+        lockdown_descriptors(SETUP_OOM_FD, err) < 0)
         return -1;
-    return run_init(err);
+    return filter_install(err);
 }
