@@ -117,7 +117,7 @@ static int write_proc(const char *who, const char *name, const char *text, struc
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%s/%s", who, name);
-    AUTO_CLOSE int fd = SYS(open(path, O_WRONLY | O_CLOEXEC));
+    AUTO_CLOSE int fd = SYS(openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", path);
     if (SYS(write(fd, text, strlen(text))) < 0)

@@ -196,6 +196,9 @@ void maker_hold_tree(struct maker *maker, struct made *made)
     char path[32];
     if (made->has_sources)
         return;
+    made->tree_fd = k_pidfd_mount_ns(made->pidfd);
+    if (made->tree_fd >= 0)
+        return;
     (void)snprintf(path, sizeof path, "%d/ns/mnt", (int)made->pid);
     made->tree_fd = openat(maker->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
 }

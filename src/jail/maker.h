@@ -35,10 +35,10 @@ struct made {
     int pidfd;
     int control_fd; /* the daemon's end of init's socket */
     struct net net;
-    int tree_fd;               /* its mount namespace; -1: not held */
-    int layer_fd;              /* its writable layer, when that lies in memory; -1: none */
-    int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
-    bool has_sources;          /* directories of the host are mounted in it */
+    int tree_fd;                  /* its mount namespace; -1: not held */
+    int layer_fd;                 /* its writable layer, when that lies in memory; -1: none */
+    int sockets[JAIL_SOCKETS];    /* of JAIL_NET_GATEWAY; -1: none */
+    bool has_sources;             /* directories of the host are mounted in it */
     bool has_gateway, has_routes; /* routes without a gateway: opening one has failed */
     uint32_t outer_id;
     struct cgroup cgroup;

@@ -19,6 +19,7 @@
 #include "jail/ids.h"
 #include "jail/init.h"
 #include "jail/kernel.h"
+#include "jail/lockdown.h"
 #include "jail/netns.h"
 #include "jail/setup.h"
 #include "jail/warden.h"
@@ -110,7 +111,7 @@ static int enter_groups(const int *doors, size_t count, struct err *err)
 /* Opened before the jail has a /proc of its own: in that one nobody can write. */
 static int open_oom_score(struct err *err)
 {
-    int fd = SYS(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+    int fd = SYS(openat(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     return fd < 0 ? err_sys(err, errno, "open '/proc/self/oom_score_adj'") : fd;
 }
 
@@ -224,27 +225,28 @@ static void say_born(pid_t pid, int pidfd)
 }
 
 /* From a buffer on the stack: memory from the heap would be a copy's, too. */
-static void say_unborn(const struct err *why)
+static void say_error(int fd, uint32_t type, const struct err *why)
 {
     char packet[5 * sizeof(uint32_t) + sizeof why->msg];
     size_t len = strlen(why->msg);
     struct err err;
-    put_u32(packet, INIT_UNBORN);
+    put_u32(packet, type);
     put_u32(packet + 4, 0);
     put_u32(packet + 8, (uint32_t)why->code);
     put_u32(packet + 12, (uint32_t)why->sys);
     put_u32(packet + 16, (uint32_t)len);
     memcpy(packet + 20, why->msg, len + 1);
-    (void)!wire_send(asked.fds[0], str_n(packet, 20 + len + 1), NULL, 0, &err);
+    (void)!wire_send(fd, str_n(packet, 20 + len + 1), NULL, 0, &err);
 }
 
 static void answer(void)
 {
     struct err err = {0};
     struct head head;
+    struct wire_in in = open_question(&head);
     int pidfd = -1;
     pid_t pid = -1;
-    if (open_question(&head).bad) {
+    if (in.bad) {
         (void)err_set(&err, ERR_INTERNAL, "the seed did not understand the question");
     } else {
         pid = clone_copy(&head, &pidfd, &err);
@@ -253,7 +255,7 @@ static void answer(void)
     if (pid > 0)
         say_born(pid, pidfd);
     else if (asked.fd_count > 0)
-        say_unborn(&err);
+        say_error(asked.fds[0], INIT_UNBORN, &err);
 }
 
 static ssize_t hear(void)
@@ -281,29 +283,50 @@ static ssize_t hear(void)
     return got;
 }
 
-static bool begin(void)
+/* What is the same in every jail is set here, once. */
+static int prepare(struct err *err)
 {
-    struct err err;
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int sig = 1; sig < 32; sig++)
+        (void)signal(sig, SIG_DFL);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        return err_sys(err, errno, "reset signals");
+    if (lockdown_common_rlimits(err) < 0)
+        return -1;
+    filter_prepare(FILTER_LATE);
+    return filter_install(FILTER_EARLY, err);
+}
+
+static int begin(struct err *err)
+{
     struct wire_head head = {0};
-    if (hear() <= 0)
-        return false;
+    ssize_t got = hear();
     struct wire_in in = wire_open(str_n(asked.bytes, asked.len), &head);
-    mounts_prepare(wire_get_u32(&in) != 0);
-    filter_prepare();
-    home_net = netns_open_own(&err);
+    bool as_root = wire_get_u32(&in) != 0;
+    if (got <= 0 || head.type != SEED_HELLO || !wire_ended(&in))
+        return err_set(err, ERR_INTERNAL, "the seed was not greeted");
+    mounts_prepare(as_root);
+    home_net = netns_open_own(err);
+    if (home_net < 0)
+        return -1;
+    if (home_net != SEED_ALIVE_FD + 1)
+        return err_set(err, ERR_INTERNAL, "the seed has descriptors that are not its own");
     /* A change of user does not take capabilities along or bring any back. Where this is refused
      * there is no change either. */
     (void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
-    return head.type == SEED_HELLO && wire_ended(&in) && home_net == SEED_ALIVE_FD + 1;
+    return prepare(err);
 }
 
 int seed_main(void)
 {
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        fcntl(SEED_ALIVE_FD, F_SETFD, FD_CLOEXEC) < 0 || !begin())
+    struct err err = {0};
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(SEED_ALIVE_FD, F_SETFD, FD_CLOEXEC) < 0)
         return 1;
+    int begun = begin(&err);
+    say_error(SEED_SOCKET_FD, begun < 0 ? INIT_BROKEN : INIT_READY, &err);
     /* Without a warden there is nobody to make jails for. */
-    while (hear() > 0) {
+    while (begun == 0 && hear() > 0) {
         answer();
         wipe_question();
         if (k_close_range((unsigned)home_net + 1, ~0u, 0) < 0)

@@ -15,7 +15,7 @@
 
 enum seed_message {
     SEED_HELLO = 1, /* whether jails are made as the host's root without the privilege to be others:
-                       once, before the first question */
+                       once, before the first question; INIT_READY or INIT_BROKEN comes back */
     /* The outer id; whether the seed must become it to clone; whether a group to clone into is
      * among the descriptors; how many doors of groups are; the plan, without sources. Descriptors:
      * control socket, network, the group, doors, layers, the writable layer, volumes. */

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/init.h"
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 #include "jail/mounts_internal.h"
@@ -45,12 +46,28 @@ static void NORETURN run_seed(int socket, int alive_fd, int program_fd)
     _exit(127);
 }
 
+/* It says whether it could begin: what this host lacks is known before the first jail. */
 static int say_hello(const struct seed_link *seed, bool as_root, struct err *err)
 {
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    static char space[WIRE_MAX];
+    int fds[WIRE_FDS_MAX];
+    struct wire_head head = {0};
     wire_begin(&out, SEED_HELLO, 0);
     wire_put_u32(&out, as_root);
-    return wire_send(seed->socket, buf_str(&out), NULL, 0, err);
+    if (wire_send(seed->socket, buf_str(&out), NULL, 0, err) < 0)
+        return err_wrap(err, "greet the seed");
+    ssize_t len = wire_recv(seed->socket, space, fds, true, err);
+    if (len < 0)
+        return err_wrap(err, "greet the seed");
+    struct wire_in in = wire_open(str_n(space, (size_t)len), &head);
+    wire_close_fds(fds);
+    if (head.type == INIT_READY)
+        return 0;
+    if (head.type != INIT_BROKEN)
+        return err_set(err, ERR_INTERNAL, "the seed died before its first word");
+    wire_get_err(&in, err);
+    return -1;
 }
 
 int seed_start(struct seed_link *seed, int program_fd, int alive_fd, bool as_root, struct err *err)
@@ -147,8 +164,10 @@ int seed_ask(struct seed_link *seed, const struct seed_question *question, struc
 {
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
     int fds[SEED_FDS_MAX];
+    fds[0] = -1;
+    size_t count = list_fds(question, fds);
     put_question(&out, question);
-    return send_question(seed->socket, buf_str(&out), fds, list_fds(question, fds), err);
+    return send_question(seed->socket, buf_str(&out), fds, count, err);
 }
 
 void seed_stop(struct seed_link *seed)

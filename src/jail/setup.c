@@ -22,8 +22,8 @@ static int become_tenant(struct err *err)
 {
     /* The maps are written: ids other than ours do not exist in here. Capabilities over the new
      * namespaces stay until lockdown_privileges. */
-    if (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
-        SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
+    if (SYS(syscall(SYS_setresgid, JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
+        SYS(syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
         return err_sys(err, errno, "become the sandbox user");
     if (SYS(setsid()) < 0 && errno != EPERM)
         return err_sys(err, errno, "setsid");
@@ -60,7 +60,7 @@ static int hand_layer(int layer, struct err *err)
 /* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
 static int arrange_descriptors(const struct setup *setup, int anchor, struct err *err)
 {
-    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    AUTO_CLOSE int null = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
     bool arranged = null >= 0;
     for (int fd = 0; fd <= 2; fd++)
         arranged = arranged && SYS(dup2(null, fd)) >= 0;
@@ -93,17 +93,6 @@ static int second_fence(const struct setup *setup, bool anchored, struct err *er
     return landlock_restrict(mounts_writable(setup->plan), volumes, anchored ? ANCHOR_FD : -1, err);
 }
 
-static int reset_signals(struct err *err)
-{
-    sigset_t none;
-    (void)sigemptyset(&none);
-    for (int sig = 1; sig < 32; sig++)
-        (void)signal(sig, SIG_DFL);
-    if (SYS(sigprocmask(SIG_SETMASK, &none, NULL)) < 0)
-        return err_sys(err, errno, "reset signals");
-    return 0;
-}
-
 int setup_run(const struct setup *setup, struct err *err)
 {
     const struct jail_limits *limits = &setup->plan->limits;
@@ -113,10 +102,9 @@ int setup_run(const struct setup *setup, struct err *err)
     if (mounts_enter(setup->mounts, setup->plan, &kept, err) < 0)
         return -1;
     /* From here on only the jail's own tree can be named. */
-    if (hand_layer(kept.layer, err) < 0 || arrange_descriptors(setup, kept.anchor, err) < 0 ||
-        reset_signals(err) < 0)
+    if (hand_layer(kept.layer, err) < 0 || arrange_descriptors(setup, kept.anchor, err) < 0)
         return -1;
-    if (lockdown_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
+    if (lockdown_own_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
         return -1;
     /* A change of credentials clears this, so not before. */
     if (die_with_maker(err) < 0)
@@ -124,5 +112,5 @@ int setup_run(const struct setup *setup, struct err *err)
     if (second_fence(setup, kept.anchor >= 0, err) < 0 ||
         lockdown_descriptors(SETUP_OOM_FD, err) < 0)
         return -1;
-    return filter_install(err);
+    return filter_install(FILTER_LATE, err);
 }

@@ -6,11 +6,10 @@
 #include "jail/maker.h"
 #include "jail/warden.h"
 
-/* A jail's way. BUILDING: the seed was asked, its process sets itself up; control_fd is watched, and
- * pidfd once it is known. POOLED: finished,
- * waits for an owner; pidfd is watched. OWNED: handed over by warden_hand_over(). ENDING: killed by
- * warden_end_jail(), pidfd is watched. BURIED: reaped by on_dead(); what it held is being put away.
- * FREE: the slot can be used again. */
+/* A jail's way. BUILDING: the seed was asked, its process sets itself up; control_fd is watched,
+ * and pidfd once it is known. POOLED: finished, waits for an owner; pidfd is watched. OWNED: handed
+ * over by warden_hand_over(). ENDING: killed by warden_end_jail(), pidfd is watched. BURIED: reaped
+ * by on_dead(); what it held is being put away. FREE: the slot can be used again. */
 enum state { FREE, BUILDING, POOLED, OWNED, ENDING, BURIED };
 
 struct slot {

@@ -200,7 +200,8 @@ static void on_built(size_t index)
     struct slot *slot = &warden.slots.ptr[index];
     if (!hear_built(index))
         return;
-    bool is_late = slot->profile != warden.profile_number || warden.pool_ready >= warden.pool_target;
+    bool is_late =
+        slot->profile != warden.profile_number || warden.pool_ready >= warden.pool_target;
     if (!slot->is_ready)
         fail_build(index);
     else if (slot->request == 0 && is_late)

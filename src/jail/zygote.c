@@ -139,7 +139,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
     /* Memory that is shared with a process of the jail's pid namespace is nobody's to read. */
     if (SYS(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0)
         return err_sys(err, errno, "hide the zygote");
-    filter_prepare();
+    filter_prepare(FILTER_WHOLE);
     wire_begin(&self.out, ZYGOTE_READY, 0);
     wire_put_cstr(&self.out, missing);
     if (wire_send(ZYGOTE_CONTROL_FD, buf_str(&self.out), NULL, 0, err) < 0)
