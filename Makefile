@@ -30,6 +30,9 @@ soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for hou
 mutants: deps-test  ## Take out each defence of the jail and see that a test fails [ONLY="seccomp pivot"]
 	@tools/mutants $(ONLY)
 
+sdk: deps-sdk  ## The TypeScript package as it is published, in build/sdk
+	@tools/sdk build/sdk
+
 asan: deps-test $(ASAN)/build.ninja  ## Unit tests and corpora under ASan and UBSan alone
 	@tools/test $(ASAN)
 
@@ -58,11 +61,13 @@ help:  ## List these
 deps-build:
 	@tools/deps build
 deps-test:
-	@tools/deps build test
+	@tools/deps build test sdk
 deps-lint:
 	@tools/deps build lint
 deps-bench:
 	@tools/deps build bench
+deps-sdk:
+	@tools/deps sdk
 
 # Each tree is configured once; ninja re-runs Meson by itself when a meson.build changes.
 $(RELEASE)/build.ninja: | deps-build
@@ -74,5 +79,5 @@ $(ASAN)/build.ninja: | deps-test
 $(CLANG)/build.ninja: | deps-lint
 	@CC=clang meson setup $(CLANG) -Dfaults=true -Dwerror=true >/dev/null
 
-.PHONY: build run test bench asan fuzz lint fmt soak mutants install clean distclean help \
-	deps-build deps-test deps-lint deps-bench
+.PHONY: build run test bench sdk asan fuzz lint fmt soak mutants install clean distclean help \
+	deps-build deps-test deps-lint deps-bench deps-sdk

@@ -15,7 +15,7 @@ struct tool_run {
     const struct config *config;
     struct loop *loop;
     struct engine_caller caller; /* texts are the arena's */
-    struct str session;
+    struct str session, sandbox; /* one of the two */
     struct json_t *args;
     struct arena arena;
     VEC(struct tool_image) images;
@@ -31,6 +31,15 @@ struct str tool_arg_str(const struct tool_run *run, const char *name);
 struct str tool_arg_path(struct tool_run *run, const char *name);
 int64_t tool_arg_int(const struct tool_run *run, const char *name, int64_t fallback);
 bool tool_arg_bool(const struct tool_run *run, const char *name);
+
+/* Where the call works: gives the sandbox's id, empty when the session has none yet. */
+struct tool_place {
+    enum engine_tier tier;
+    struct str sandbox;
+};
+int tool_place(const struct tool_run *run, struct tool_place *ret_place, struct err *err) MUST_USE;
+/* The same for the engine's file verbs. */
+struct file_place tool_file_place(const struct tool_run *run);
 
 /* The last word: `buf` holds one JSON object. */
 void tool_end(struct tool_run *run, const struct buf *json);

@@ -49,6 +49,27 @@ bool tool_arg_bool(const struct tool_run *run, const char *name)
     return json_to_bool(json_get(run->args, name), &flag) && flag;
 }
 
+int tool_place(const struct tool_run *run, struct tool_place *ret_place, struct err *err)
+{
+    if (run->sandbox.len > 0) {
+        struct sandbox_info sandbox;
+        if (engine_sandbox_get(run->engine, &run->caller, run->sandbox, &sandbox, err) < 0)
+            return -1;
+        *ret_place = (struct tool_place){.tier = sandbox.tier, .sandbox = run->sandbox};
+        return 0;
+    }
+    struct session_info session;
+    if (engine_session_get(run->engine, &run->caller, run->session, &session, err) < 0)
+        return -1;
+    *ret_place = (struct tool_place){.tier = session.tier, .sandbox = session.sandbox};
+    return 0;
+}
+
+struct file_place tool_file_place(const struct tool_run *run)
+{
+    return (struct file_place){.session = run->session, .sandbox = run->sandbox};
+}
+
 /* The run keeps a copy: the answer comes after the call's arguments have gone. */
 static int take_args(struct tool_run *run, const struct json_t *args, struct err *err)
 {
@@ -193,6 +214,7 @@ struct tool_run *tool_start(const struct tool_context *context, struct str name,
                              .loop = context->loop};
     copy_caller(run, &context->caller);
     run->session = arena_dup(&run->arena, context->session);
+    run->sandbox = arena_dup(&run->arena, context->sandbox);
     if (run->tool == NULL) {
         (void)err_set(&err, ERR_NOT_FOUND, "there is no tool '%.*s'", STR_ARG(name));
         tool_fail_later(run, &err, NULL);

@@ -3,8 +3,8 @@
 /* Tools: the engine's verbs as a language model sees them.
  *
  * One table names them all; the HTTP API, the MCP server, the SDKs' types and docs/TOOLS.md are
- * made from its rows. A model never sees a sandbox: a call works in the session that its context
- * names.
+ * made from its rows. A model never sees a sandbox: a call works in the session, or in the sandbox,
+ * that its context names.
  *
  * What goes wrong is an answer, not a failure: {"success": false, "error": {"code", "message",
  * "hint"}}, where the hint says what to try next. Answers are bounded, and one that was cut says
@@ -60,7 +60,8 @@ struct tool_context {
     const struct config *config;
     struct loop *loop;
     struct engine_caller caller; /* borrowed for the call alone, as all of it is */
-    struct str session;
+    struct str session;          /* or: */
+    struct str sandbox;
 };
 
 struct tool_image {
@@ -96,3 +97,5 @@ void tools_put(const struct config *config, enum tool_format format, struct json
 void tools_put_prompt(const struct config *config, struct buf *out);
 /* docs/TOOLS.md. */
 void tools_put_doc(struct buf *out);
+/* sdk/ts/src/tool_table.ts: the rows as a constant of TypeScript. */
+void tools_put_typescript(struct buf *out);

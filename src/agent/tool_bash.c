@@ -169,6 +169,7 @@ void tool_bash(struct tool_run *run)
     run->state = bash;
     struct command_spec spec = {
         .session = run->session,
+        .sandbox = run->sandbox,
         .shell = tool_arg_str(run, "command"),
         .timeout_ms =
             tool_arg_int(run, "timeoutMs", bash->is_background ? -1 : TIMEOUT_DEFAULT_MS)};
@@ -180,13 +181,13 @@ void tool_bash(struct tool_run *run)
 /* A command of another session is none of this one's. */
 static bool find_command(struct tool_run *run, struct bash *bash, struct err *err)
 {
-    struct session_info session;
+    struct tool_place place;
     struct command_info command;
     struct str id = tool_arg_str(run, "id");
-    if (engine_session_get(run->engine, &run->caller, run->session, &session, err) < 0)
+    if (tool_place(run, &place, err) < 0)
         return false;
     if (engine_command_get(run->engine, &run->caller, id, &command, err) < 0 ||
-        !str_eq(command.sandbox, session.sandbox)) {
+        !str_eq(command.sandbox, place.sandbox)) {
         (void)err_set(err, ERR_NOT_FOUND, "this session has no command '%.*s'", STR_ARG(id));
         return false;
     }

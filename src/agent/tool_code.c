@@ -162,13 +162,13 @@ static const struct eval_calls calls = {.on_output = on_output, .on_done = on_do
 void tool_run_code(struct tool_run *run)
 {
     struct err err = {0};
-    struct session_info session = {0};
+    struct tool_place place;
     struct str language = tool_arg_str(run, "language");
-    if (engine_session_get(run->engine, &run->caller, run->session, &session, &err) == 0 &&
-        language.len == 0)
-        language = session.tier == ENGINE_TIER_JAIL ? STR("python") : STR("typescript");
+    if (language.len == 0 && tool_place(run, &place, &err) == 0)
+        language = place.tier == ENGINE_TIER_JAIL ? STR("python") : STR("typescript");
     run->state = arena_new(&run->arena, struct code);
     struct eval_spec spec = {.session = run->session,
+                             .sandbox = run->sandbox,
                              .code = tool_arg_str(run, "code"),
                              .language = language,
                              .wants_files = true,

@@ -4,32 +4,43 @@
 
 enum { LINE_MAX_SHOWN = 400 };
 
-static void ask(struct tool_run *run, const struct file_request *request, file_done *done)
-{
-    struct file_place place = {.session = run->session};
-    engine_file(run->engine, &run->caller, &place, request, done, run);
-}
+/* What one tool says of the engine's answer, between "success": true and the closing brace. */
+typedef void put_answer(struct tool_run *run, struct json_out *out,
+                        const struct file_answer *answer);
 
-/* Begins {"success": true, or says what went wrong and gives false. */
-static bool begin(struct tool_run *run, struct buf *text, struct json_out *out,
-                  const struct err *why)
+struct asked {
+    put_answer *put;
+    bool may_be_absent; /* that there is no such file is an answer: NULL */
+};
+
+static void on_answer(void *ctx, const struct file_answer *answer, const struct err *why)
 {
+    struct tool_run *run = ctx;
+    const struct asked *asked = run->state;
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text};
     if (tool_is_over(run))
-        return false;
-    if (why != NULL) {
+        return;
+    bool is_absent = why != NULL && why->code == ERR_NOT_FOUND && asked->may_be_absent;
+    if (why != NULL && !is_absent) {
         tool_fail(run, why, NULL);
-        return false;
+        return;
     }
-    *out = (struct json_out){.buf = text};
-    json_begin_object(out);
-    json_key(out, "success"), json_put_bool(out, true);
-    return true;
+    json_begin_object(&out);
+    json_key(&out, "success"), json_put_bool(&out, true);
+    asked->put(run, &out, is_absent ? NULL : answer);
+    json_end_object(&out);
+    tool_end(run, &text);
 }
 
-static void end(struct tool_run *run, struct buf *text, struct json_out *out)
+static void ask(struct tool_run *run, const struct file_request *request, put_answer *put)
 {
-    json_end_object(out);
-    tool_end(run, text);
+    struct file_place place = tool_file_place(run);
+    struct asked *asked = run->state;
+    if (asked == NULL)
+        asked = run->state = arena_new(&run->arena, struct asked);
+    asked->put = put;
+    engine_file(run->engine, &run->caller, &place, request, on_answer, run);
 }
 
 /* "note" tells the model how to go on where an answer was cut. */
@@ -42,17 +53,12 @@ static void put_truncated(struct json_out *out, bool truncated, const char *note
 
 /* --- write, edit --- */
 
-static void on_written(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_written(struct tool_run *run, struct json_out *out,
+                        const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "path"));
-    json_key(&out, "created"), json_put_bool(&out, answer->created);
-    json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
-    end(run, &text, &out);
+    json_key(out, "path"), json_put_str(out, tool_arg_path(run, "path"));
+    json_key(out, "created"), json_put_bool(out, answer->created);
+    json_key(out, "size"), json_put_i64(out, (int64_t)answer->info.size);
 }
 
 void tool_write(struct tool_run *run)
@@ -62,20 +68,14 @@ void tool_write(struct tool_run *run)
                                .path = tool_arg_path(run, "path"),
                                .bytes = tool_arg_str(run, "content"),
                                .make_parents = true},
-        on_written);
+        put_written);
 }
 
-static void on_edited(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_edited(struct tool_run *run, struct json_out *out, const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "path"));
-    json_key(&out, "replaced"), json_put_i64(&out, (int64_t)answer->count);
-    json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
-    end(run, &text, &out);
+    json_key(out, "path"), json_put_str(out, tool_arg_path(run, "path"));
+    json_key(out, "replaced"), json_put_i64(out, (int64_t)answer->count);
+    json_key(out, "size"), json_put_i64(out, (int64_t)answer->info.size);
 }
 
 void tool_edit(struct tool_run *run)
@@ -86,26 +86,21 @@ void tool_edit(struct tool_run *run)
                                .old_text = tool_arg_str(run, "oldString"),
                                .new_text = tool_arg_str(run, "newString"),
                                .all = tool_arg_bool(run, "replaceAll")},
-        on_edited);
+        put_edited);
 }
 
 /* --- glob, grep, list --- */
 
-static void on_globbed(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_globbed(UNUSED struct tool_run *run, struct json_out *out,
+                        const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "paths");
-    json_begin_array(&out);
+    json_key(out, "paths");
+    json_begin_array(out);
     for (size_t i = 0; i < answer->entry_count; i++)
-        json_put_str(&out, answer->entries[i].path);
-    json_end_array(&out);
-    put_truncated(&out, answer->truncated,
+        json_put_str(out, answer->entries[i].path);
+    json_end_array(out);
+    put_truncated(out, answer->truncated,
                   "There are more: narrow the pattern or name a directory further down.");
-    end(run, &text, &out);
 }
 
 void tool_glob(struct tool_run *run)
@@ -115,7 +110,7 @@ void tool_glob(struct tool_run *run)
                                .path = tool_arg_path(run, "dirPath"),
                                .pattern = tool_arg_str(run, "pattern"),
                                .limit = TOOL_PATHS_MAX},
-        on_globbed);
+        put_globbed);
 }
 
 static void put_match(struct json_out *out, const struct file_match *match)
@@ -127,21 +122,16 @@ static void put_match(struct json_out *out, const struct file_match *match)
     json_end_object(out);
 }
 
-static void on_grepped(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_grepped(UNUSED struct tool_run *run, struct json_out *out,
+                        const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "matches");
-    json_begin_array(&out);
+    json_key(out, "matches");
+    json_begin_array(out);
     for (size_t i = 0; i < answer->match_count; i++)
-        put_match(&out, &answer->matches[i]);
-    json_end_array(&out);
-    put_truncated(&out, answer->truncated,
+        put_match(out, &answer->matches[i]);
+    json_end_array(out);
+    put_truncated(out, answer->truncated,
                   "There are more: narrow pattern, glob or directory, or raise maxResults.");
-    end(run, &text, &out);
 }
 
 void tool_grep(struct tool_run *run)
@@ -154,7 +144,7 @@ void tool_grep(struct tool_run *run)
                                .ignore_case = tool_arg_bool(run, "ignoreCase"),
                                .limit =
                                    (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
-        on_grepped);
+        put_grepped);
 }
 
 static void put_entry(struct json_out *out, const struct file_info *info)
@@ -167,20 +157,15 @@ static void put_entry(struct json_out *out, const struct file_info *info)
     json_end_object(out);
 }
 
-static void on_listed(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_listed(UNUSED struct tool_run *run, struct json_out *out,
+                       const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "entries");
-    json_begin_array(&out);
+    json_key(out, "entries");
+    json_begin_array(out);
     for (size_t i = 0; i < answer->entry_count; i++)
-        put_entry(&out, &answer->entries[i]);
-    json_end_array(&out);
-    put_truncated(&out, answer->truncated, "There are more: pass the last name as after.");
-    end(run, &text, &out);
+        put_entry(out, &answer->entries[i]);
+    json_end_array(out);
+    put_truncated(out, answer->truncated, "There are more: pass the last name as after.");
 }
 
 void tool_list(struct tool_run *run)
@@ -191,48 +176,38 @@ void tool_list(struct tool_run *run)
                                .after = tool_arg_str(run, "after"),
                                .recursive = tool_arg_bool(run, "recursive"),
                                .limit = TOOL_PATHS_MAX},
-        on_listed);
+        put_listed);
 }
 
 /* --- exists, delete, move --- */
 
-static void on_looked(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_looked(UNUSED struct tool_run *run, struct json_out *out,
+                       const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    bool is_absent = why != NULL && why->code == ERR_NOT_FOUND && run->state != NULL;
-    if (!begin(run, &text, &out, is_absent ? NULL : why))
+    json_key(out, "exists"), json_put_bool(out, answer != NULL);
+    if (answer == NULL)
         return;
-    json_key(&out, "exists"), json_put_bool(&out, !is_absent);
-    if (!is_absent) {
-        json_key(&out, "type"), json_put_cstr(&out, file_type_name(answer->info.type));
-        json_key(&out, "size"), json_put_i64(&out, (int64_t)answer->info.size);
-    }
-    end(run, &text, &out);
+    json_key(out, "type"), json_put_cstr(out, file_type_name(answer->info.type));
+    json_key(out, "size"), json_put_i64(out, (int64_t)answer->info.size);
 }
 
 void tool_exists(struct tool_run *run)
 {
-    struct session_info session;
+    struct asked *asked = arena_new(&run->arena, struct asked);
+    struct tool_place place;
     struct err err = {0};
     /* That there is no such session is another thing than no such file. */
-    if (engine_session_get(run->engine, &run->caller, run->session, &session, &err) == 0)
-        run->state = run;
+    asked->may_be_absent = tool_place(run, &place, &err) == 0;
+    run->state = asked;
     ask(run,
         &(struct file_request){.op = FILE_STAT, .path = tool_arg_path(run, "path"), .follow = true},
-        on_looked);
+        put_looked);
 }
 
-static void on_deleted(void *ctx, const struct file_answer *answer, const struct err *why)
+static void put_deleted(UNUSED struct tool_run *run, struct json_out *out,
+                        const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "deleted"), json_put_i64(&out, (int64_t)answer->count);
-    end(run, &text, &out);
+    json_key(out, "deleted"), json_put_i64(out, (int64_t)answer->count);
 }
 
 void tool_delete(struct tool_run *run)
@@ -241,18 +216,13 @@ void tool_delete(struct tool_run *run)
         &(struct file_request){.op = FILE_DELETE,
                                .path = tool_arg_path(run, "path"),
                                .recursive = tool_arg_bool(run, "recursive")},
-        on_deleted);
+        put_deleted);
 }
 
-static void on_moved(void *ctx, UNUSED const struct file_answer *answer, const struct err *why)
+static void put_moved(struct tool_run *run, struct json_out *out,
+                      UNUSED const struct file_answer *answer)
 {
-    struct tool_run *run = ctx;
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    if (!begin(run, &text, &out, why))
-        return;
-    json_key(&out, "path"), json_put_str(&out, tool_arg_path(run, "to"));
-    end(run, &text, &out);
+    json_key(out, "path"), json_put_str(out, tool_arg_path(run, "to"));
 }
 
 void tool_move(struct tool_run *run)
@@ -262,5 +232,5 @@ void tool_move(struct tool_run *run)
                                .path = tool_arg_path(run, "from"),
                                .to = tool_arg_path(run, "to"),
                                .replace = tool_arg_bool(run, "replace")},
-        on_moved);
+        put_moved);
 }

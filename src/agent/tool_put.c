@@ -133,8 +133,9 @@ void tools_put_doc(struct buf *out)
                  "-->\n\n"
                  "What a language model is offered. All of them work in the session of the call; a "
                  "model never\nsees a sandbox. `GET /v1/tools?format=openai|anthropic|mcp|json` "
-                 "gives them as JSON,\n`POST /v1/sessions/{id}/tools/{name}` calls one, and so do "
-                 "the MCP server (docs/MCP.md) and the\nSDKs.\n\n"
+                 "gives them as JSON,\n`POST /v1/sessions/{id}/tools/{name}` (or "
+                 "/v1/sandboxes/{id}/tools/{name}) calls one, and so do the\nMCP server "
+                 "(docs/MCP.md) and the TypeScript package (sdk/ts).\n\n"
                  "A call that goes wrong answers `{\"success\": false, \"error\": {\"code\", "
                  "\"message\", \"hint\"}}`;\nthe hint says what to try next.\n");
     for (const struct tool *tool = tools; tool->name != NULL; tool++) {
@@ -143,4 +144,19 @@ void tools_put_doc(struct buf *out)
                    tool->flags & TOOL_READ_ONLY ? " Changes nothing." : "");
         put_members(out, tool->input);
     }
+}
+
+void tools_put_typescript(struct buf *out)
+{
+    struct json_out json = {.buf = out};
+    buf_put_cstr(out, "// Written by `sandglass tools ts` from src/agent/tool_table.c; do not edit."
+                      "\n\n/** The tools of the server, as it describes them to a model. */\n"
+                      "export const toolTable = {\n");
+    for (const struct tool *tool = tools; tool->name != NULL; tool++) {
+        buf_printf(out, "  %s: ", tool->name);
+        put_tool(&json, tool, TOOLS_JSON);
+        json = (struct json_out){.buf = out};
+        buf_put_cstr(out, ",\n");
+    }
+    buf_put_cstr(out, "} as const;\n");
 }

@@ -193,7 +193,7 @@ static void on_read(void *ctx, const struct file_answer *answer, const struct er
 static void ask(struct tool_run *run)
 {
     struct reading *reading = run->state;
-    struct file_place place = {.session = run->session};
+    struct file_place place = tool_file_place(run);
     struct file_request request = {
         .op = FILE_READ, .path = reading->path, .offset = reading->at, .limit = FILE_READ_MAX};
     engine_file(run->engine, &run->caller, &place, &request, on_read, run);

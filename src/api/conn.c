@@ -268,7 +268,7 @@ static void on_vanished(struct conn *conn)
     request->on_gone = NULL;
     if (request->flow != NULL)
         flow_break(request->flow);
-    else if (request->sink != NULL && request->stage == STAGE_BODY)
+    else if (request->sink != NULL && request->stage != STAGE_WHOLE)
         request_resume_body(request);
     else if (gone != NULL && !request->has_reply)
         gone(request->gone_ctx);

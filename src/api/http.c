@@ -4,9 +4,8 @@
 #include <microhttpd.h>
 #include <unistd.h>
 
+#include "api/exchange.h"
 #include "api/flow.h"
-#include "api/internal.h"
-#include "api/metrics.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -34,6 +33,35 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
+/* ---- turns --------------------------------------------------------------------------------- */
+
+/* The library crashes when a connection is suspended twice, and forgets one that is closed while
+ * it is suspended. */
+static void park(struct conn *conn)
+{
+    assert(conn->turn == TURN_RUNS);
+    MHD_suspend_connection(conn->request->connection);
+    conn->turn = TURN_WAITS;
+}
+
+/* A handler may hold and reply in one go: then the library was never told to wait. */
+static void unpark(struct conn *conn)
+{
+    if (conn->turn != TURN_WAITS)
+        return;
+    MHD_resume_connection(conn->request->connection);
+    conn->turn = TURN_WAKES;
+}
+
+/* The library has come with something; false when it should not have. */
+static bool take_up(struct conn *conn)
+{
+    if (conn->turn == TURN_WAITS)
+        return false;
+    conn->turn = TURN_RUNS;
+    return true;
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void *on_uri(UNUSED void *cls, const char *uri, struct MHD_Connection *connection)
@@ -41,6 +69,7 @@ static void *on_uri(UNUSED void *cls, const char *uri, struct MHD_Connection *co
     struct conn *conn = conn_of(connection);
     struct request *request = mem_alloc(sizeof *request);
     request->http = conn->http;
+    request->conn = conn;
     request->start_ns = clock_now_ns();
     request->target = arena_dup(&request->arena, str_of(uri));
     assert(conn->request == NULL);
@@ -63,28 +92,13 @@ static enum MHD_Result add_header(void *cls, UNUSED enum MHD_ValueKind kind, con
     return MHD_YES;
 }
 
-static size_t body_limit(const struct route *route)
+/* What was decrypted comes over a pair of sockets, with the address of its client. */
+static bool came_by_tls(const struct conn *conn, const struct sockaddr *peer)
 {
-    if (route->body_max > 0)
-        return route->body_max;
-    return route_streams(route) ? SIZE_MAX : ROUTE_BODY_MAX;
-}
-
-/* The row is known from here on, and with it how long a body may become. */
-static void limit_body(struct conn *conn, struct request *request)
-{
-    struct err err;
-    if (request->has_reply || request->match.route == NULL)
-        return;
-    size_t max = body_limit(request->match.route);
-    if (conn->served != conn->strict.requests)
-        return; /* the judge is further on, with the next request */
-    conn->strict.body_max = max == SIZE_MAX ? 0 : max;
-    if (conn->strict.body_seen <= max)
-        return;
-    (void)err_set(&err, ERR_TOO_LARGE,
-                  "the request's body is too large; at most %zu bytes are taken", max);
-    reply_error(request, &err);
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return peer != NULL && peer->sa_family != AF_UNIX &&
+           getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
 static void begin(struct http *http, struct conn *conn, struct MHD_Connection *connection,
@@ -96,6 +110,8 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
     const union MHD_ConnectionInfo *peer =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     request->peer = peer == NULL ? NULL : peer->client_addr;
+    request->is_http10 = conn->strict.is_http10;
+    request->is_tls = came_by_tls(conn, request->peer);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_header, request);
     http->counts.running++;
     /* Each request must have passed the judge: one that did not came by another way in. */
@@ -106,7 +122,7 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
         (void)err_set(&err, ERR_INTERNAL, "the request was not checked");
         reply_error(request, &err);
     }
-    limit_body(conn, request);
+    exchange_limit_body(conn, request);
     if (!request->has_reply && route_streams(request->match.route))
         request_dispatch(request, &http->options.rules);
 }
@@ -118,6 +134,8 @@ static ssize_t read_flow(void *cls, UNUSED uint64_t pos, char *out, size_t max)
 {
     struct request *request = cls;
     struct flow *flow = request->flow;
+    if (!take_up(request->conn))
+        return 0;
     if (flow_is_broken(flow))
         return MHD_CONTENT_READER_END_WITH_ERROR;
     size_t count = flow_take(flow, out, max);
@@ -126,7 +144,7 @@ static ssize_t read_flow(void *cls, UNUSED uint64_t pos, char *out, size_t max)
     if (flow_is_done(flow))
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (flow_unsent(flow) == 0)
-        MHD_suspend_connection(request->connection);
+        park(request->conn);
     return 0;
 }
 
@@ -155,55 +173,29 @@ static struct MHD_Response *make_body(struct request *request)
     return MHD_create_response_from_buffer(len, buf_take(&request->reply), MHD_RESPMEM_MUST_FREE);
 }
 
-static bool has_reply_header(const struct request *request, struct str name)
+static void put_header(void *ctx, const char *name, const char *value)
 {
-    for (size_t i = 0; i < request->reply_header_count; i++)
-        if (str_eq_nocase(request->reply_headers[i].name, name))
-            return true;
-    return false;
+    (void)MHD_add_response_header(ctx, name, value);
 }
 
 static struct MHD_Response *make_response(struct request *request)
 {
     struct MHD_Response *response = make_body(request);
     assert(response != NULL);
-    if (request->content_type != NULL)
-        (void)MHD_add_response_header(response, "Content-Type", request->content_type);
-    (void)MHD_add_response_header(response, "X-Request-Id", request->id);
-    if (!request->is_foreign) {
-        (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-        if (!has_reply_header(request, STR("Cache-Control")))
-            (void)MHD_add_response_header(response, "Cache-Control", "no-store");
-    }
-    if (request->must_close)
-        (void)MHD_add_response_header(response, "Connection", "close");
-    for (size_t i = 0; i < request->reply_header_count; i++)
-        (void)MHD_add_response_header(response, request->reply_headers[i].name.ptr,
-                                      request->reply_headers[i].value.ptr);
+    exchange_headers(request, put_header, response);
     return response;
-}
-
-static void note_reply(struct http *http, const struct request *request)
-{
-    int64_t spent_ns = clock_now_ns() - request->start_ns;
-    const struct route *route = request->match.route;
-    log_set_request_id(str_of(request->id));
-    log_debug("http.request", LOG_VIEW("method", request->method),
-              LOG_STR("route", route == NULL ? "none" : route->pattern),
-              LOG_INT("status", request->status), LOG_INT("us", spent_ns / 1000));
-    log_set_request_id(STR(""));
-    if (http->options.metrics != NULL)
-        metrics_count(http->options.metrics,
-                      route == NULL ? METRICS_NO_ROUTE : (int64_t)request->match.index,
-                      request->status, spent_ns);
 }
 
 static enum MHD_Result send_reply(struct conn *conn, struct request *request)
 {
     struct http *http = conn->http;
-    note_reply(http, request);
+    exchange_note(http, request);
     request->must_close = request->must_close || http->options.rules.is_draining;
     struct MHD_Response *response = make_response(request);
+    /* The library ends a body in chunks also where HEAD forbids one. */
+    if (request->flow != NULL && flow_length(request->flow) < 0 &&
+        str_eq(request->method, STR("HEAD")))
+        (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     conn->is_answering = true;
     /* Who does not read is the library's to notice: it alone sees whether bytes leave. */
     (void)MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
@@ -212,15 +204,6 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
         MHD_queue_response(request->connection, (unsigned)request->status, response);
     MHD_destroy_response(response);
     return queued;
-}
-
-/* The library takes no answer in the middle of a body: it goes past it, and the connection ends. */
-static void answer_early(struct conn *conn, struct request *request)
-{
-    if (conn->is_cut)
-        return;
-    note_reply(conn->http, request);
-    conn_answer(conn, request->status, buf_str(&request->reply), request->id);
 }
 
 /* ---- the library's calls ------------------------------------------------------------------- */
@@ -234,20 +217,7 @@ static void dispatch(struct http *http, struct request *request)
         request_dispatch(request, &http->options.rules);
     log_set_request_id(STR(""));
     if (!request->has_reply)
-        MHD_suspend_connection(request->connection);
-}
-
-static void take_body(struct request *request, struct str bytes)
-{
-    struct err err;
-    int taken = request->sink == NULL ? buf_append(&request->body, bytes, &err)
-                                      : request->sink->on_bytes(request->sink_ctx, bytes, &err);
-    if (taken == 0)
-        return;
-    if (request->sink == NULL)
-        (void)err_wrap(&err, "the request's body");
-    if (!request->has_reply)
-        reply_error(request, &err);
+        park(request->conn);
 }
 
 static enum MHD_Result on_head(struct conn *conn, struct request *request)
@@ -257,14 +227,12 @@ static enum MHD_Result on_head(struct conn *conn, struct request *request)
         request->stage = STAGE_WHOLE;
         return send_reply(conn, request);
     }
-    if (request->is_held && !request->has_reply) {
-        MHD_suspend_connection(request->connection);
+    if (!request->has_reply && (request->is_held || request->is_paused)) {
+        park(conn);
         return MHD_YES; /* and asks again, with the head, once it goes on */
     }
     request->stage = STAGE_BODY;
     request->skips_body = request->has_reply;
-    if (request->is_paused)
-        MHD_suspend_connection(request->connection);
     return MHD_YES;
 }
 
@@ -273,13 +241,13 @@ static enum MHD_Result on_body(struct conn *conn, struct request *request, struc
     if (request->skips_body)
         return MHD_YES;
     if (!request->has_reply)
-        take_body(request, bytes);
+        exchange_take_body(request, bytes);
     if (request->has_reply) {
-        answer_early(conn, request);
+        exchange_answer_early(conn, request);
         return MHD_NO;
     }
     if (request->is_paused)
-        MHD_suspend_connection(request->connection);
+        park(conn);
     return MHD_YES;
 }
 
@@ -291,6 +259,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     struct http *http = cls;
     struct conn *conn = conn_of(connection);
     struct request *request = conn->request;
+    /* While it goes through the chunks that it has, it does not look whether one made it wait. It
+     * keeps what is not taken and brings it again. */
+    if (!take_up(conn))
+        return MHD_YES;
     if (request->connection == NULL) {
         begin(http, conn, connection, method);
         log_set_request_id(STR(""));
@@ -304,7 +276,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     }
     if (request->stage == STAGE_BODY) {
         if (request->is_paused) { /* a reader that is behind: the end can wait */
-            MHD_suspend_connection(connection);
+            park(conn);
             return MHD_YES;
         }
         request->stage = STAGE_WHOLE;
@@ -320,6 +292,8 @@ static void on_completed(UNUSED void *cls, struct MHD_Connection *connection, UN
     struct conn *conn = conn_of(connection);
     if (conn == NULL)
         return;
+    assert(conn->turn != TURN_WAITS);
+    conn->turn = TURN_RUNS;
     /* The end of an upgraded connection is told with the library's lock held. */
     if (conn->request == NULL || !conn->request->was_upgraded)
         (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
@@ -333,12 +307,8 @@ void http_resume(struct request *request)
     struct http *http = request->http;
     loop_assert(http->loop);
     if (request->has_reply && request->stage == STAGE_BODY && !request->skips_body)
-        answer_early(conn_of(request->connection), request);
-    /* A handler may hold and reply in one go: then the library was never told to wait. */
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
-    if (info != NULL && info->suspended == MHD_YES)
-        MHD_resume_connection(request->connection);
+        exchange_answer_early(request->conn, request);
+    unpark(request->conn);
     if (!http->is_running)
         timer_set(http->timer, 0, 0);
 }

@@ -10,6 +10,11 @@
 
 struct MHD_Daemon;
 
+/* Whose turn it is. RUNS: the library's, it serves the connection. WAITS: ours, the library was
+ * told to leave it alone. WAKES: the library was told to go on and has not come back yet. Moves:
+ * park, unpark and take_up in http.c, which alone tell the library. */
+enum conn_turn { TURN_RUNS, TURN_WAITS, TURN_WAKES };
+
 /* One connection. It is made and freed when the library tells of it. */
 struct conn {
     struct http *http;
@@ -17,7 +22,8 @@ struct conn {
     struct strict strict;
     struct request *request; /* the one in work, or NULL */
     uint64_t served;         /* requests that reached us through the library */
-    bool is_answering;       /* its answer is given to the library and not yet sent */
+    enum conn_turn turn;
+    bool is_answering; /* its answer is given to the library and not yet sent */
     bool is_cut;
     int64_t since_ms;   /* of the present state: when the head began, or the last request ended */
     int64_t last_ms;    /* of the last byte in */

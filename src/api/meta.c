@@ -52,12 +52,69 @@ static void version(struct request *request, UNUSED void *ctx)
     reply_pairs(request, pairs, countof(pairs));
 }
 
+static void put_sandboxes(const struct engine_figures *figures, struct buf *out)
+{
+    metrics_head(out, "sandglass_sandboxes", "Sandboxes by tier and state.", "gauge");
+    for (enum engine_tier tier = ENGINE_TIER_JAIL; tier < ENGINE_TIER_COUNT; tier++)
+        for (enum sandbox_state state = 0; state < SANDBOX_STATE_COUNT; state++)
+            buf_printf(out, "sandglass_sandboxes{tier=\"%s\",state=\"%s\"} %zu\n",
+                       engine_tier_name(tier), sandbox_state_name(state),
+                       figures->sandboxes[tier][state]);
+}
+
+static void put_timeouts(const struct engine_figures *figures, struct buf *out)
+{
+    metrics_head(out, "sandglass_timeouts_total", "Time limits that were reached.", "counter");
+    buf_printf(out,
+               "sandglass_timeouts_total{kind=\"sandbox\"} %llu\n"
+               "sandglass_timeouts_total{kind=\"idle\"} %llu\n"
+               "sandglass_timeouts_total{kind=\"command\"} %llu\n",
+               (unsigned long long)figures->timeouts_absolute,
+               (unsigned long long)figures->timeouts_idle,
+               (unsigned long long)figures->timeouts_command);
+}
+
+static void put_store(const struct engine_figures *figures, struct buf *out)
+{
+    metrics_head(out, "sandglass_store_commit_seconds", "Transactions of the store.", "summary");
+    buf_printf(
+        out, "sandglass_store_commit_seconds_sum %.9g\nsandglass_store_commit_seconds_count %llu\n",
+        figures->store.commit_s, (unsigned long long)figures->store.transactions);
+    metrics_put(out, "sandglass_store_slowest_commit_seconds", "Since the start.", "gauge",
+                figures->store.slowest_commit_s);
+    metrics_put(out, "sandglass_store_waiting", "Batches that wait to be written.", "gauge",
+                (double)figures->store.waiting);
+    metrics_put(out, "sandglass_store_batches_total", "Batches written.", "counter",
+                (double)figures->store.batches);
+    metrics_put(out, "sandglass_store_failures_total", "Batches that failed.", "counter",
+                (double)figures->store.failures);
+}
+
+static void put_engine(const struct engine *engine, struct buf *out)
+{
+    struct engine_figures figures = engine_figures(engine);
+    put_sandboxes(&figures, out);
+    put_timeouts(&figures, out);
+    put_store(&figures, out);
+    metrics_put(out, "sandglass_sessions", "Sessions.", "gauge", (double)figures.sessions);
+    metrics_put(out, "sandglass_volumes", "Volumes.", "gauge", (double)figures.volumes);
+    metrics_put(out, "sandglass_snapshots", "Snapshots.", "gauge", (double)figures.snapshots);
+    metrics_put(out, "sandglass_commands_running", "Commands that run.", "gauge",
+                (double)figures.commands_running);
+    metrics_put(out, "sandglass_engine_waiting", "Verbs whose answers are due.", "gauge",
+                (double)figures.waiting);
+    metrics_put(out, "sandglass_maker_restarts_total",
+                "Processes that make sandboxes and had to be replaced.", "counter",
+                (double)figures.makers_lost);
+}
+
 static void metrics(struct request *request, void *ctx)
 {
     const struct meta *meta = ctx;
     struct http_counts counts = http_counts(meta->http);
     struct buf body = {0};
     metrics_write(meta->metrics, &body);
+    put_engine(meta->engine, &body);
     metrics_put(&body, "sandglass_http_connections", "Open connections.", "gauge",
                 (double)counts.connections);
     metrics_put(&body, "sandglass_http_running_requests", "Requests in work.", "gauge",

@@ -28,17 +28,17 @@ struct row {
 
 /* The families and the names of their first labels. */
 static const struct {
-    const char *name, *help, *label;
+    const char *name, *help, *label; /* NULL: the tier tells all */
 } families[METRICS_FAMILY_COUNT] = {
     [METRICS_CREATE] = {"sandglass_sandbox_create_seconds",
-                        "From the request to a running sandbox.", "tier"},
+                        "From the request to a running sandbox.", NULL},
     [METRICS_EXEC] = {"sandglass_exec_seconds", "How long commands and evaluations ran.", "kind"},
     [METRICS_FILE] = {"sandglass_file_seconds", "From the request to a file verb's answer.",
                       "verb"},
 };
 
 struct series {
-    const char *kind, *outcome; /* borrowed: words of ours */
+    const char *tier, *kind, *outcome; /* borrowed: words of ours */
     uint64_t buckets[countof(bounds_s)], count;
     double sum_s;
 };
@@ -98,7 +98,7 @@ void metrics_count(struct metrics *metrics, int64_t route, int status, int64_t s
     *vec_push(&row->statuses) = (struct status_count){status, 1};
 }
 
-static void put_head(struct buf *out, const char *name, const char *help, const char *type)
+void metrics_head(struct buf *out, const char *name, const char *help, const char *type)
 {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -106,7 +106,7 @@ static void put_head(struct buf *out, const char *name, const char *help, const 
 void metrics_put(struct buf *out, const char *name, const char *help, const char *type,
                  double value)
 {
-    put_head(out, name, help, type);
+    metrics_head(out, name, help, type);
     buf_printf(out, "%s %.17g\n", name, value);
 }
 
@@ -119,7 +119,7 @@ static void put_labels(const struct metrics *metrics, size_t index, struct buf *
 
 static void put_requests(const struct metrics *metrics, struct buf *out)
 {
-    put_head(out, "sandglass_http_requests_total", "Requests answered.", "counter");
+    metrics_head(out, "sandglass_http_requests_total", "Requests answered.", "counter");
     for (size_t i = 0; i <= metrics->route_count; i++) {
         VEC_EACH (known, &metrics->rows[i].statuses) {
             buf_put_cstr(out, "sandglass_http_requests_total{");
@@ -200,15 +200,17 @@ static void put_process(struct buf *out)
                 (double)files.rlim_cur);
 }
 
-void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
-                     const char *outcome, double seconds)
+void metrics_observe_tier(struct metrics *metrics, enum metrics_family family, const char *tier,
+                          const char *kind, const char *outcome, double seconds)
 {
     struct series *found = NULL;
     VEC_EACH (each, &metrics->series[family])
-        if (strcmp(each->kind, kind) == 0 && strcmp(each->outcome, outcome) == 0)
+        if (strcmp(each->tier, tier) == 0 && strcmp(each->kind, kind) == 0 &&
+            strcmp(each->outcome, outcome) == 0)
             found = each;
     if (found == NULL) {
         found = vec_push(&metrics->series[family]);
+        found->tier = tier;
         found->kind = kind;
         found->outcome = outcome;
     }
@@ -218,12 +220,20 @@ void metrics_observe(struct metrics *metrics, enum metrics_family family, const 
         found->buckets[i] += seconds <= bounds_s[i];
 }
 
+void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
+                     const char *outcome, double seconds)
+{
+    const char *tier = strcmp(kind, "eval") == 0 ? "isolate" : "jail";
+    metrics_observe_tier(metrics, family, tier, kind, outcome, seconds);
+}
+
 static void put_series(const struct series *series, const char *name, const char *label,
                        struct buf *out)
 {
-    char labels[128];
-    (void)snprintf(labels, sizeof labels, "%s=\"%s\",outcome=\"%s\"", label, series->kind,
-                   series->outcome);
+    char labels[160];
+    (void)snprintf(labels, sizeof labels, "tier=\"%s\"%s%s%s%s%s,outcome=\"%s\"", series->tier,
+                   label == NULL ? "" : ",", label == NULL ? "" : label, label == NULL ? "" : "=\"",
+                   label == NULL ? "" : series->kind, label == NULL ? "" : "\"", series->outcome);
     for (size_t i = 0; i < countof(bounds_s); i++)
         buf_printf(out, "%s_bucket{%s,le=\"%g\"} %llu\n", name, labels, bounds_s[i],
                    (unsigned long long)series->buckets[i]);
@@ -237,7 +247,7 @@ static void put_families(const struct metrics *metrics, struct buf *out)
 {
     for (size_t i = 0; i < METRICS_FAMILY_COUNT; i++) {
         if (metrics->series[i].len > 0)
-            put_head(out, families[i].name, families[i].help, "histogram");
+            metrics_head(out, families[i].name, families[i].help, "histogram");
         VEC_EACH (series, &metrics->series[i])
             put_series(series, families[i].name, families[i].label, out);
     }
@@ -245,14 +255,14 @@ static void put_families(const struct metrics *metrics, struct buf *out)
 
 void metrics_write(const struct metrics *metrics, struct buf *out)
 {
-    put_head(out, "sandglass_build_info", "The running version.", "gauge");
+    metrics_head(out, "sandglass_build_info", "The running version.", "gauge");
     buf_put_cstr(out, "sandglass_build_info{version=\"" SG_VERSION "\"} 1\n");
     metrics_put(out, "sandglass_uptime_seconds", "Seconds since the start.", "gauge",
                 (double)(clock_now_ns() - metrics->start_ns) / 1e9);
     put_process(out);
     put_requests(metrics, out);
-    put_head(out, "sandglass_http_request_duration_seconds",
-             "From the request line to the reply given.", "histogram");
+    metrics_head(out, "sandglass_http_request_duration_seconds",
+                 "From the request line to the reply given.", "histogram");
     for (size_t i = 0; i <= metrics->route_count; i++)
         if (metrics->rows[i].count > 0)
             put_histogram(metrics, i, out);

@@ -24,6 +24,7 @@ extern const struct route v1_event_routes[];
 extern const struct route v1_token_routes[];
 extern const struct route v1_tool_routes[];
 extern const struct route v1_tty_routes[];
+extern const struct route v1_port_routes[];
 extern const struct route mcp_routes[];
 
 /* Who asks, for the engine. Borrows from the request. */
@@ -85,7 +86,11 @@ struct engine_page v1_page(struct request *request);
     JSON("netIdleMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
         "description": "A connection on which nothing moves ends after this time"}) "," \
     JSON("netTotalMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
-        "description": "A connection ends after this time"})
+        "description": "A connection ends after this time"}) "," \
+    JSON("netHeadBytes": {"type": "integer", "minimum": 0, "maximum": 1048576, \
+        "description": "Of the head of an HTTP message that the gate reads"}) "," \
+    JSON("netAnswerBytes": {"type": "integer", "minimum": 0, "maximum": 1000000000000000, \
+        "description": "Of the body of an HTTP answer that the gate reads"})
 /* What v1_sandbox_spec reads. */
 #define V1_M_SANDBOX \
     JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"], \
@@ -151,4 +156,5 @@ void v1_put_file(struct json_out *out, const struct file_info *info);
 void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
 
 /* Counts how long the request took until now. */
-void v1_observe(struct request *request, int family, const char *kind, const struct err *why);
+void v1_observe(struct request *request, int family, const char *tier, const char *kind,
+                const struct err *why);

@@ -100,6 +100,13 @@ static void upload_abort(void *ctx)
 
 static const struct body_sink upload_sink = {upload_bytes, upload_whole, upload_abort};
 
+/* Clients write an etag with quotation marks, as RFC 9110 has it, or as they got it in JSON. */
+static struct str unquoted(struct str etag)
+{
+    bool is_quoted = etag.len >= 2 && etag.ptr[0] == '"' && etag.ptr[etag.len - 1] == '"';
+    return is_quoted ? str_slice(etag, 1, etag.len - 1) : etag;
+}
+
 static void write_in(struct request *request, struct api *api, bool is_tar)
 {
     struct err err;
@@ -108,7 +115,7 @@ static void write_in(struct request *request, struct api *api, bool is_tar)
     struct file_put put = {.as_tar = is_tar,
                            .make_parents = true,
                            .must_be_new = request_query_bool(request, "new"),
-                           .if_match = request_header(request, "If-Match"),
+                           .if_match = unquoted(request_header(request, "If-Match")),
                            .mode = (uint32_t)request_query_int(request, "mode", 0)};
     if (!v1_path(request, &put.path))
         return;

@@ -91,6 +91,28 @@ static void put_answer(struct json_out *out, enum file_op op, const struct file_
     json_end_object(out);
 }
 
+static const char *tier_of(struct request *request)
+{
+    struct api *api = request->rules->ctx;
+    struct engine_caller caller = v1_caller(request);
+    struct file_place place = v1_place(request);
+    struct err err;
+    struct sandbox_info sandbox;
+    struct session_info session;
+    struct volume_info volume;
+    enum engine_tier tier = ENGINE_TIER_DEFAULT;
+    if (place.sandbox.len > 0 &&
+        engine_sandbox_get(api->engine, &caller, place.sandbox, &sandbox, &err) == 0)
+        tier = sandbox.tier;
+    else if (place.session.len > 0 &&
+             engine_session_get(api->engine, &caller, place.session, &session, &err) == 0)
+        tier = session.tier;
+    else if (place.volume.len > 0 &&
+             engine_volume_get(api->engine, &caller, place.volume, &volume, &err) == 0)
+        tier = volume.tier;
+    return tier == ENGINE_TIER_DEFAULT ? "none" : engine_tier_name(tier);
+}
+
 static void on_verb(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     static const char *const names[FILE_OP_COUNT] = {"stat",  "list", "read",   "write", "append",
@@ -98,7 +120,7 @@ static void on_verb(void *ctx, const struct file_answer *answer, const struct er
                                                      "edit",  "glob", "grep"};
     struct verb_call *call = ctx;
     struct v1_answer text;
-    v1_observe(call->request, METRICS_FILE, names[call->op], why);
+    v1_observe(call->request, METRICS_FILE, tier_of(call->request), names[call->op], why);
     if (why != NULL) {
         reply_error_at(call->request, why, call->path);
         return;

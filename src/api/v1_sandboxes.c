@@ -5,7 +5,8 @@
 
 static void on_created(void *ctx, const struct sandbox_info *sandbox, const struct err *why)
 {
-    v1_observe(ctx, METRICS_CREATE, why == NULL ? engine_tier_name(sandbox->tier) : "none", why);
+    v1_observe(ctx, METRICS_CREATE, why == NULL ? engine_tier_name(sandbox->tier) : "none", "",
+               why);
     v1_sandbox_done(ctx, sandbox, why);
 }
 

@@ -50,29 +50,50 @@ static void on_done(void *ctx, const struct tool_answer *answer)
 
 static const struct tool_calls calls = {.on_done = on_done};
 
-static void call(struct request *request, void *ctx)
+static void call(struct request *request, struct tool_context *context)
 {
-    struct api *api = ctx;
     struct err err = {0};
-    struct session_info session;
-    struct tool_context context = {.engine = api->engine,
-                                   .config = api->config,
-                                   .loop = api->loop,
-                                   .caller = v1_caller(request),
-                                   .session = request_param(request, "id")};
     struct str name = request_param(request, "name");
-    if (engine_session_get(api->engine, &context.caller, context.session, &session, &err) < 0) {
-        reply_error(request, &err);
-        return;
-    }
-    if (tool_find(api->config, name) == NULL) {
+    if (tool_find(context->config, name) == NULL) {
         (void)err_set(&err, ERR_NOT_FOUND, "there is no tool '%.*s'; GET /v1/tools lists them",
                       STR_ARG(name));
         reply_error(request, &err);
         return;
     }
     request_hold(request);
-    (void)tool_start(&context, name, request->json, &calls, request);
+    (void)tool_start(context, name, request->json, &calls, request);
+}
+
+static struct tool_context context_of(struct request *request, const struct api *api)
+{
+    return (struct tool_context){.engine = api->engine,
+                                 .config = api->config,
+                                 .loop = api->loop,
+                                 .caller = v1_caller(request)};
+}
+
+static void call_in_session(struct request *request, void *ctx)
+{
+    struct err err = {0};
+    struct session_info session;
+    struct tool_context context = context_of(request, ctx);
+    context.session = request_param(request, "id");
+    if (engine_session_get(context.engine, &context.caller, context.session, &session, &err) < 0)
+        reply_error(request, &err);
+    else
+        call(request, &context);
+}
+
+static void call_in_sandbox(struct request *request, void *ctx)
+{
+    struct err err = {0};
+    struct sandbox_info sandbox;
+    struct tool_context context = context_of(request, ctx);
+    context.sandbox = request_param(request, "id");
+    if (engine_sandbox_get(context.engine, &context.caller, context.sandbox, &sandbox, &err) < 0)
+        reply_error(request, &err);
+    else
+        call(request, &context);
 }
 
 /* clang-format off */
@@ -88,9 +109,13 @@ const struct route v1_tool_routes[] = {
      .details = "With what a system prompt should say of them. Nothing is offered where the "
                 "configuration says [sandbox] enabled = false.",
      .query = format_query, .response = "ToolList", .example = "?format=openai"},
-    {"POST", "/v1/sessions/{id}/tools/{name}", call, "Call a tool in a session", SCOPE_RUN, NOUN,
+    {"POST", "/v1/sessions/{id}/tools/{name}", call_in_session, "Call a tool in a session", SCOPE_RUN, NOUN,
      .details = "The body is the tool's arguments. What goes wrong is part of a 200 answer, in words "
                 "for the model: isError is true then.",
+     .request = JSON({"type": "object", "additionalProperties": true}), .response = "ToolAnswer",
+     .errors = E(NOT_FOUND), .example = NULL},
+    {"POST", "/v1/sandboxes/{id}/tools/{name}", call_in_sandbox, "Call a tool in a sandbox", SCOPE_RUN,
+     NOUN, .details = "As in a session.",
      .request = JSON({"type": "object", "additionalProperties": true}), .response = "ToolAnswer",
      .errors = E(NOT_FOUND), .example = NULL},
     {0},

@@ -45,7 +45,8 @@ static int serve(const char *modules, struct err *err)
 
 static int serve_zygote(const char *modules)
 {
-    static const struct zygote_hooks hooks = {.before = python_before_fork,
+    static const struct zygote_hooks hooks = {.rehearse = python_rehearse,
+                                              .before = python_before_fork,
                                               .after = python_after_fork,
                                               .awake = python_awake,
                                               .serve = python_serve};

@@ -303,6 +303,22 @@ static int tools_docs(UNUSED const struct cli_call *call, UNUSED struct err *err
     return EXIT_OK;
 }
 
+static int tools_typescript(UNUSED const struct cli_call *call, UNUSED struct err *err)
+{
+    AUTO_BUF struct buf out = {0};
+    tools_put_typescript(&out);
+    cli_print(buf_str(&out));
+    return EXIT_OK;
+}
+
+const struct cli_verb cmd_tools_ts = {
+    .name = "tools ts",
+    .args = "",
+    .summary = "Print sdk/ts/src/tool_table.ts",
+    .hidden = true,
+    .run = tools_typescript,
+};
+
 const struct cli_verb cmd_tools_docs = {
     .name = "tools docs",
     .args = "",

@@ -193,24 +193,17 @@ static const struct cli_option token_options[] = {
     {0, "rate", "N", "Requests a minute (no limit)"},
     {0}};
 
-#define VERB(symbol, verb, arguments, text, opts, count, call)                                     \
-    const struct cli_verb symbol = {.name = verb,                                                  \
-                                    .args = arguments,                                             \
-                                    .summary = text,                                               \
-                                    .options = opts,                                               \
-                                    .args_min = count,                                             \
-                                    .args_max = count,                                             \
-                                    .run = call}
-VERB(cmd_session_create, "session create", "", "Make a session", session_options, 0,
-     session_create);
-VERB(cmd_session_ls, "session ls", "", "List sessions", remote_only, 0, session_ls);
-VERB(cmd_session_rm, "session rm", "ID", "Delete a session with its volume", remote_only, 1,
-     session_rm);
-VERB(cmd_volume_create, "volume create", "", "Make a volume", volume_options, 0, volume_create);
-VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
-VERB(cmd_volume_rm, "volume rm", "ID", "Delete a volume", remote_only, 1, volume_rm);
-VERB(cmd_snapshot_create, "snapshot create", "", "Make a snapshot", snapshot_options, 0,
-     snapshot_create);
+REMOTE_VERB(cmd_session_create, "session create", "", "Make a session", session_options, 0,
+            session_create);
+REMOTE_VERB(cmd_session_ls, "session ls", "", "List sessions", remote_only, 0, session_ls);
+REMOTE_VERB(cmd_session_rm, "session rm", "ID", "Delete a session with its volume", remote_only, 1,
+            session_rm);
+REMOTE_VERB(cmd_volume_create, "volume create", "", "Make a volume", volume_options, 0,
+            volume_create);
+REMOTE_VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
+REMOTE_VERB(cmd_volume_rm, "volume rm", "ID", "Delete a volume", remote_only, 1, volume_rm);
+REMOTE_VERB(cmd_snapshot_create, "snapshot create", "", "Make a snapshot", snapshot_options, 0,
+            snapshot_create);
 const struct cli_verb cmd_snapshot_build = {
     .name = "snapshot build",
     .args = "PACKAGE[@VERSION]...",
@@ -219,10 +212,11 @@ const struct cli_verb cmd_snapshot_build = {
     .args_min = 1,
     .args_max = 256,
     .run = snapshot_build};
-VERB(cmd_snapshot_get, "snapshot get", "ID", "Look at a snapshot", remote_only, 1, snapshot_get);
-VERB(cmd_snapshot_ls, "snapshot ls", "", "List snapshots", remote_only, 0, snapshot_ls);
-VERB(cmd_snapshot_rm, "snapshot rm", "ID", "Delete a snapshot", remote_only, 1, snapshot_rm);
-VERB(cmd_token_create, "token create", "", "Make a token and print it, this once", token_options, 0,
-     token_create);
-VERB(cmd_token_ls, "token ls", "", "List tokens", remote_only, 0, token_ls);
-VERB(cmd_token_rm, "token rm", "ID", "Revoke a token", remote_only, 1, token_rm);
+REMOTE_VERB(cmd_snapshot_get, "snapshot get", "ID", "Look at a snapshot", remote_only, 1,
+            snapshot_get);
+REMOTE_VERB(cmd_snapshot_ls, "snapshot ls", "", "List snapshots", remote_only, 0, snapshot_ls);
+REMOTE_VERB(cmd_snapshot_rm, "snapshot rm", "ID", "Delete a snapshot", remote_only, 1, snapshot_rm);
+REMOTE_VERB(cmd_token_create, "token create", "", "Make a token and print it, this once",
+            token_options, 0, token_create);
+REMOTE_VERB(cmd_token_ls, "token ls", "", "List tokens", remote_only, 0, token_ls);
+REMOTE_VERB(cmd_token_rm, "token rm", "ID", "Revoke a token", remote_only, 1, token_rm);

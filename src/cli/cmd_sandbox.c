@@ -224,27 +224,19 @@ static const struct cli_option fork_options[] = {
     {0, "checkpoint", "NAME", "With the state of this checkpoint"},
     {0}};
 
-#define VERB(symbol, verb, arguments, text, opts, count, call)                                     \
-    const struct cli_verb symbol = {.name = verb,                                                  \
-                                    .args = arguments,                                             \
-                                    .summary = text,                                               \
-                                    .options = opts,                                               \
-                                    .args_min = count,                                             \
-                                    .args_max = count,                                             \
-                                    .run = call}
-VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
-VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
-VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
-VERB(cmd_sandbox_update, "sandbox update", "ID", "Change a living sandbox, its network at once",
-     update_options, 1, update);
-VERB(cmd_sandbox_pause, "sandbox pause", "ID", "Pause a sandbox", remote_only, 1, pause_it);
-VERB(cmd_sandbox_resume, "sandbox resume", "ID", "Resume a sandbox", remote_only, 1, resume);
-VERB(cmd_sandbox_stop, "sandbox stop", "ID", "Stop a sandbox; its record stays", remote_only, 1,
-     stop);
-VERB(cmd_sandbox_rm, "sandbox rm", "ID", "Delete a sandbox", remote_only, 1, remove_it);
-VERB(cmd_sandbox_fork, "sandbox fork", "ID", "Make sandboxes with this one's state", fork_options,
-     1, fork_it);
-VERB(cmd_sandbox_checkpoint, "sandbox checkpoint", "ID", "Keep a sandbox's present state",
-     checkpoint_options, 1, checkpoint);
-VERB(cmd_sandbox_rollback, "sandbox rollback", "ID CHECKPOINT",
-     "Go back to a checkpoint; commands end", remote_only, 2, rollback);
+REMOTE_VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
+REMOTE_VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
+REMOTE_VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
+REMOTE_VERB(cmd_sandbox_update, "sandbox update", "ID",
+            "Change a living sandbox, its network at once", update_options, 1, update);
+REMOTE_VERB(cmd_sandbox_pause, "sandbox pause", "ID", "Pause a sandbox", remote_only, 1, pause_it);
+REMOTE_VERB(cmd_sandbox_resume, "sandbox resume", "ID", "Resume a sandbox", remote_only, 1, resume);
+REMOTE_VERB(cmd_sandbox_stop, "sandbox stop", "ID", "Stop a sandbox; its record stays", remote_only,
+            1, stop);
+REMOTE_VERB(cmd_sandbox_rm, "sandbox rm", "ID", "Delete a sandbox", remote_only, 1, remove_it);
+REMOTE_VERB(cmd_sandbox_fork, "sandbox fork", "ID", "Make sandboxes with this one's state",
+            fork_options, 1, fork_it);
+REMOTE_VERB(cmd_sandbox_checkpoint, "sandbox checkpoint", "ID", "Keep a sandbox's present state",
+            checkpoint_options, 1, checkpoint);
+REMOTE_VERB(cmd_sandbox_rollback, "sandbox rollback", "ID CHECKPOINT",
+            "Go back to a checkpoint; commands end", remote_only, 2, rollback);

@@ -16,6 +16,16 @@
     }
 extern const struct cli_option remote_only[];
 
+/* A verb that takes exactly `count` arguments and says all in its summary. */
+#define REMOTE_VERB(symbol, verb, arguments, text, opts, count, call)                              \
+    const struct cli_verb symbol = {.name = verb,                                                  \
+                                    .args = arguments,                                             \
+                                    .summary = text,                                               \
+                                    .options = opts,                                               \
+                                    .args_min = count,                                             \
+                                    .args_max = count,                                             \
+                                    .run = call}
+
 /* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the address and the token file
  * of the configuration. UNAUTHORIZED when there is no token to be had. */
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err) MUST_USE;

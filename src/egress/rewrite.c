@@ -16,7 +16,8 @@ struct rewrite *rewrite_new(const struct rewrite_options *options)
     rewrite->scrub = scrub_new(secrets, &options->host, options->port, SCRUB_REPLACE);
     rewrite->mask = scrub_new(secrets, &options->host, options->port, SCRUB_MASK);
     rewrite->to_server.wipes = true;
-    rewrite->request.bytes_max = rewrite->answer.bytes_max = REWRITE_HEAD_MAX;
+    rewrite->request.bytes_max = rewrite->answer.bytes_max =
+        options->head_max > 0 ? options->head_max : REWRITE_HEAD_MAX;
     rewrite->request.fields_max = REWRITE_REQUEST_FIELDS_MAX;
     rewrite->answer.fields_max = REWRITE_ANSWER_FIELDS_MAX;
     return rewrite;

@@ -189,6 +189,7 @@ static void on_time(void *ctx)
         return;
     }
     int signo = command->timed_out ? SIGKILL : SIGTERM;
+    command->engine->figures.timeouts_command += !command->timed_out;
     command->timed_out = true;
     if (command->table->exec_signal(command->exec, signo, &err) < 0)
         log_warn("command.timeout", LOG_VIEW("command", command->info.id),

@@ -72,6 +72,7 @@ static void on_gone(struct engine *engine, struct str id, const struct err *why)
 static void on_maker_gone(struct engine *engine, enum engine_tier tier, const struct err *why)
 {
     struct err err = {0};
+    engine->figures.makers_lost++;
     log_error("provider.gone", LOG_STR("tier", engine_tier_name(tier)), LOG_STR("error", why->msg));
     (void)err_set(&err, ERR_UNAVAILABLE, "the maker of its place died: %s", why->msg);
     MAP_EACH (entry, &engine->sandboxes) {
@@ -149,6 +150,7 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .on_gone = on_gone,
         .on_maker_gone = on_maker_gone,
         .on_blocked = network_blocked,
+        .on_moved = network_moved,
     };
     engine->groups = groups_new(engine);
     open_providers(engine);
@@ -205,29 +207,35 @@ static bool is_still(const struct engine *engine)
     return nothing_moves(engine);
 }
 
-/* Running ones are paused where that keeps more than an interruption would; the others end. */
-static void on_stop_tick(void *ctx)
-{
-    struct engine *engine = ctx;
-    if (!is_still(engine))
-        return;
-    timer_clear(engine->tick);
-    answer_give(engine->stop_answer, NULL);
-    engine->stop_answer = NULL;
-}
-
+/* Running ones are paused where that keeps more than an interruption would; the others end. One
+ * that runs on because it could not be paused is not asked a second time: the cause may last. */
 static void put_aside(struct sandbox *sandbox)
 {
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     struct err err = {0};
     if (sandbox->info.state != SANDBOX_RUNNING)
         return;
-    if (table->pause != NULL && table->keeps_images) {
+    if (table->pause != NULL && table->keeps_images && !sandbox->is_put_aside &&
+        !sandbox->is_helper) {
+        sandbox->is_put_aside = true;
         sandbox_begin_pause(sandbox, NULL);
         return;
     }
     (void)err_set(&err, ERR_UNAVAILABLE, "the server stopped");
     sandbox_lost(sandbox, SANDBOX_INTERRUPTED, &err);
+}
+
+/* Also those that have come to run, or run on, since the last look. */
+static void on_stop_tick(void *ctx)
+{
+    struct engine *engine = ctx;
+    MAP_EACH (entry, &engine->sandboxes)
+        put_aside(entry->value);
+    if (!is_still(engine))
+        return;
+    timer_clear(engine->tick);
+    answer_give(engine->stop_answer, NULL);
+    engine->stop_answer = NULL;
 }
 
 void engine_stop(struct engine *engine, engine_done *done, void *ctx)

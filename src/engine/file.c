@@ -16,6 +16,33 @@ void file_etag(const struct file_info *info, char out[FILE_ETAG_SIZE])
                    (unsigned long long)info->size);
 }
 
+static bool parse_hex(struct str text, uint64_t *ret_n)
+{
+    uint64_t n = 0;
+    if (text.len == 0 || text.len > 16)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+        n = n << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    *ret_n = n;
+    return true;
+}
+
+bool file_etag_parse(struct str etag, int64_t *ret_mtime_ns, uint64_t *ret_size)
+{
+    size_t dash = str_find_char(etag, '-');
+    uint64_t mtime_ns, size;
+    if (dash == etag.len || !parse_hex(str_slice(etag, 0, dash), &mtime_ns) ||
+        !parse_hex(str_slice(etag, dash + 1, etag.len), &size))
+        return false;
+    *ret_mtime_ns = (int64_t)mtime_ns;
+    *ret_size = size;
+    return true;
+}
+
 /* --- Finding the place --- */
 
 static void work_running(struct want *want, struct sandbox *sandbox, const struct err *why)

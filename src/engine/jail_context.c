@@ -118,6 +118,21 @@ void jail_contexts_begin(struct place *place, const struct sandbox_info *info)
     place->exec_ms = info->limits.exec_ms;
 }
 
+void jail_contexts_dress(struct place *place)
+{
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_BUF struct buf env = {0};
+    struct err err = {0};
+    struct context *context = place->contexts;
+    if (context == NULL)
+        return;
+    context->created_ms = clock_date_ms();
+    for (const char **at = context_env(context, &arena); *at != NULL; at++)
+        buf_put(&env, str_n(*at, strlen(*at) + 1));
+    if (context->kernel != NULL && kernel_set_env(context->kernel, buf_str(&env), &err) == 0)
+        context_pump(context);
+}
+
 /* --- Verbs --- */
 
 static struct context_info info_of(const struct context *context)

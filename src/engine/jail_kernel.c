@@ -68,6 +68,7 @@ void context_pump(struct context *context)
     while (!context->is_freed && context->kernel != NULL && runs_want_output(context) &&
            count < TAKEN_AT_ONCE && take(context, &event)) {
         count++;
+        context->is_ready |= event.type == KERNEL_READY;
         if (event.type == KERNEL_GONE) {
             /* One that cannot be spoken to is of no use, though it live. */
             context->is_line_gone = true;
@@ -113,6 +114,7 @@ void context_drop_kernel(struct context *context)
         context->watches[i] = watch_free(context->watches[i]);
     context->kernel = kernel_free(context->kernel);
     context->is_asked = context->is_started = context->is_line_gone = context->is_killed = false;
+    context->is_ready = false;
     context->run_count = 0;
 }
 
@@ -191,6 +193,7 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
         context->is_asked = false;
         place_remove(context->place, op);
         bool again = context->is_fork && context->has_inner && !context->is_killed &&
+                     !context->place->is_spare &&
                      (err.code == ERR_UNAVAILABLE || err.code == ERR_UNSUPPORTED);
         if (!again || ask_start(context, false, &err) < 0)
             runs_on_death(context, &err);
@@ -206,20 +209,27 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
 
 /* --- Its start --- */
 
+static bool is_same_name(const char *pair, const char *other)
+{
+    return other != NULL && strncmp(pair, other, (size_t)(strchr(pair, '=') - pair) + 1) == 0;
+}
+
 const char **context_env(const struct context *context, struct arena *arena)
 {
-    static const char *const fixed[] = {
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
-        "USER=sandbox", "LANG=C.UTF-8", "TERM=dumb"};
+    const char *const *own = context->runtime->env;
     struct engine_pairs net = {0};
+    size_t count = 0, all = 1;
     if (context->place->net != NULL)
         net = network_env(context->place->net, true, arena);
     const struct engine_pairs *lists[] = {&net, &context->place->env, &context->env};
-    size_t count = 0, all = countof(fixed) + net.len + lists[1]->len + lists[2]->len + 1;
-    const char **env = arena_array(arena, const char *, all);
-    for (size_t i = 0; i < countof(fixed); i++)
-        env[count++] = fixed[i];
-    env[0] = context->runtime->env[0]; /* its PATH */
+    while (own[all - 1] != NULL)
+        all++;
+    const char **env =
+        arena_array(arena, const char *, all + net.len + lists[1]->len + lists[2]->len + 1);
+    for (; own[count] != NULL; count++)
+        env[count] = is_same_name(own[count], context->runtime->packages_env)
+                         ? context->runtime->packages_env
+                         : own[count];
     for (size_t list = 0; list < countof(lists); list++)
         for (size_t i = 0; i < lists[list]->len; i++) {
             struct engine_pair pair = lists[list]->items[i];
@@ -232,6 +242,8 @@ const char **context_env(const struct context *context, struct arena *arena)
             env[at] = text.ptr;
             count += at == count;
         }
+    if (context->is_ahead)
+        env[count] = RUNTIME_AHEAD;
     return env;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/context.h"
 #include "engine/eval.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/snapshot.h"
 
@@ -43,6 +44,8 @@ struct provider_host {
     /* A sandbox was refused the way to a host; engine/network.h. */
     void (*on_blocked)(struct engine *engine, struct str sandbox, const char *channel,
                        const char *host, uint16_t port, const char *reason, const char *text);
+    /* So many more bytes went in or out through its gate. */
+    void (*on_moved)(struct engine *engine, struct str sandbox, int64_t bytes);
 };
 
 /* What a new place shall be. */
@@ -55,6 +58,8 @@ struct place_spec {
     const struct str *snapshot_images; /* lowest first */
     size_t snapshot_count;
     struct network *network; /* never NULL; a reference is to be taken */
+    struct str shown;        /* an image whose layers can be read at /mnt; empty: none */
+    int64_t net_moved;       /* bytes that its earlier places have moved */
 };
 
 typedef void place_done(void *ctx, struct place *place, const struct err *why);
@@ -160,10 +165,6 @@ struct provider_table {
     void (*snapshot_create)(struct place *place, struct str id, image_done *done, void *ctx);
     /* Of a directory of the host; takes the descriptor. */
     void (*snapshot_directory)(struct provider *provider, int dir_fd, image_done *done, void *ctx);
-    /* Bytes that come in pieces, through writer_write and its kin. */
-    int (*snapshot_upload)(struct provider *provider, struct str slug, enum snapshot_form form,
-                           const struct snapshot_writer_calls *calls, void *ctx, void **ret_writer,
-                           struct err *err);
     bool (*snapshot_exists)(struct provider *provider, struct str image);
     void (*snapshot_delete)(struct provider *provider, struct str image, engine_done *done,
                             void *ctx);

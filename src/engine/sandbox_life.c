@@ -156,6 +156,8 @@ void sandbox_go(struct sandbox *sandbox, enum sandbox_state state, const char *r
 static int refuse_want(const struct sandbox *sandbox, struct err *err)
 {
     const struct sandbox_info *info = &sandbox->info;
+    if (sandbox->engine->is_stopping)
+        return err_set(err, ERR_UNAVAILABLE, "the server stops");
     if (info->state == SANDBOX_FAILED)
         return err_set(err, ERR_GONE, "sandbox '%.*s' has failed: %s", STR_ARG(info->id),
                        sandbox->reason);
@@ -169,7 +171,9 @@ static struct want *take_want(struct sandbox *sandbox, bool *ret_refused)
     for (struct want **at = &sandbox->wants; *at != NULL; at = &(*at)->next) {
         struct want *want = *at;
         bool is_ready = !want->needs_running || state == SANDBOX_RUNNING;
-        *ret_refused = want->needs_running && (state == SANDBOX_STOPPED || state == SANDBOX_FAILED);
+        *ret_refused =
+            want->needs_running && (state == SANDBOX_STOPPED || state == SANDBOX_FAILED ||
+                                    (sandbox->engine->is_stopping && state != SANDBOX_RUNNING));
         if (!is_ready && !*ret_refused)
             continue;
         *at = want->next;
@@ -282,6 +286,8 @@ void sandbox_tick(struct sandbox *sandbox, int64_t now)
     bool is_idle = sandbox->idle_at > 0 && sandbox->busy == 0 && now >= sandbox->idle_at;
     if (!is_old && !is_idle)
         return;
+    struct engine_figures *figures = &sandbox->engine->figures;
+    *(is_old ? &figures->timeouts_absolute : &figures->timeouts_idle) += 1;
     log_info("sandbox.timeout", LOG_VIEW("sandbox", info->id),
              LOG_STR("kind", is_old ? "absolute" : "idle"));
     /* Asked again later, should it not work out. */

@@ -110,7 +110,9 @@ struct loop *loop_free(struct loop *loop)
     loop_assert(loop);
     loop_run_posted(loop);
     uv_walk(&loop->uv, close_leftover, loop);
-    (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+    /* A stop that nobody heard would end the first run before anything is closed. */
+    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
+        ;
     int code = uv_loop_close(&loop->uv);
     assert(code == 0);
     (void)pthread_mutex_destroy(&loop->lock);

@@ -182,6 +182,22 @@ static void on_kill(uint32_t request, struct wire_in *in)
         warden_say_done(request);
 }
 
+static void on_limits(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct jail_limits limits = {0};
+    struct err err = {0};
+    if (slot == NULL)
+        return;
+    limits.memory_bytes = wire_get_i64(in);
+    limits.cpu_milli = wire_get_i64(in);
+    if (!wire_ended(in))
+        (void)err_set(&err, ERR_INVALID, "limits are memory and cpu");
+    else if (cgroup_limit(&warden.maker.cgroups, &slot->made.cgroup, &limits, &err) == 0)
+        return warden_say_done(request);
+    warden_say_failed(request, &err);
+}
+
 static void on_fork(UNUSED uint32_t request, struct wire_in *in)
 {
     warden_on_fork(owned(wire_get_u32(in)), in);
@@ -203,6 +219,7 @@ static const struct {
     {WARDEN_FORK, on_fork},
     {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
+    {WARDEN_LIMITS, on_limits},
 };
 
 static void dispatch(struct wire_head head, struct wire_in *in)

@@ -10,6 +10,7 @@
 #include "jail/filter.h"
 #include "jail/init.h"
 #include "jail/kernel.h"
+#include "jail/zygote_heap.h"
 #include "jail/zygote_internal.h"
 
 /* Everything is static: the processes between us and a kernel write here what we read when they
@@ -133,13 +134,18 @@ static int serve_one(struct wire_in *in, struct wire_head head, struct err *err)
 
 int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct err *err)
 {
+    struct err ignored;
     self.hooks = hooks;
     self.out = buf_with_limit(WIRE_MAX);
     (void)prctl(PR_SET_NAME, "zygote", 0, 0, 0);
+    filter_prepare(FILTER_WHOLE);
+    /* Forks are slower without it, and that is all. */
+    if (zygote_share_heap(ZYGOTE_PROC_FD, &ignored) == 0)
+        zygote_learn_pages(ZYGOTE_PROC_FD, hooks);
+    (void)close(ZYGOTE_PROC_FD);
     /* Memory that is shared with a process of the jail's pid namespace is nobody's to read. */
     if (SYS(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0)
         return err_sys(err, errno, "hide the zygote");
-    filter_prepare(FILTER_WHOLE);
     wire_begin(&self.out, ZYGOTE_READY, 0);
     wire_put_cstr(&self.out, missing);
     if (wire_send(ZYGOTE_CONTROL_FD, buf_str(&self.out), NULL, 0, err) < 0)

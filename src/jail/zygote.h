@@ -32,13 +32,16 @@ enum zygote_message {
 /* Descriptors of ZYGOTE_FORK: these, then those of the jail's groups to write oneself into. */
 enum { ZYGOTE_BIRTH, ZYGOTE_INIT, ZYGOTE_LINE, ZYGOTE_OUT, ZYGOTE_ERR, ZYGOTE_DOORS };
 
-/* Where a zygote finds its socket and the file of its own score. */
-enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_OOM_FD = 4 };
+/* Where a zygote finds its socket, the file of its own score and, until it is ready, its
+ * /proc/self.
+ */
+enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_OOM_FD = 4, ZYGOTE_PROC_FD = 5 };
 
 /* What the interpreter does around a fork. `awake` comes first in the new kernel: `env` is its
  * environment as "K=V" with a NUL behind each; when it fails, there is none. `serve` is all of its
  * life then, `line` its socket. */
 struct zygote_hooks {
+    void (*rehearse)(void); /* what a kernel's first cell does, in a process that ends then */
     void (*before)(void);
     void (*after)(void);
     int (*awake)(struct str env, struct err *err);

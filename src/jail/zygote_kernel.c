@@ -16,6 +16,7 @@
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
+#include "jail/zygote_heap.h"
 #include "jail/zygote_internal.h"
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
@@ -169,6 +170,7 @@ void zygote_become_kernel(const struct zygote_work *work, const struct zygote_ho
     struct err err = {0}, ignored;
     struct str env;
     int birth = work->fds[ZYGOTE_BIRTH];
+    zygote_copy_pages();
     if (fence_in(work, &err) < 0) {
         /* Wherever the socket is by now. */
         if (fcntl(BIRTH_FD, F_GETFD) >= 0 || dup2(birth, BIRTH_FD) >= 0)

@@ -1,5 +1,6 @@
-/* What the Node kernel cannot do in JavaScript: move its line out of the way of the code, and be
- * interrupted while it computes. Loaded by script/node.mjs; runs inside the jail.
+/* What kernels of JavaScript cannot do in it: move their line out of the way of the code, write to
+ * it, and be interrupted while they compute. Loaded by script/node.mjs and script/deno.mjs; runs
+ * inside the jail.
  *
  * A signal reaches JavaScript only between two of its turns, so code that never ends a turn would
  * never hear of it. Here a thread waits for SIGINT beside Node's own handler. When the main thread
@@ -12,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -31,7 +33,11 @@ typedef napi_value (*napi_function)(napi_env env, napi_info info);
 int napi_create_function(napi_env, const char *, size_t, napi_function, void *, napi_value *);
 int napi_create_int32(napi_env, int32_t, napi_value *);
 int napi_get_boolean(napi_env, bool, napi_value *);
+int napi_get_buffer_info(napi_env, napi_value, void **, size_t *);
+int napi_get_cb_info(napi_env, napi_info, size_t *, napi_value *, napi_value *, void **);
+int napi_get_value_int32(napi_env, napi_value, int32_t *);
 int napi_set_named_property(napi_env, napi_value, const char *, napi_value);
+int napi_throw_error(napi_env, const char *code, const char *message);
 napi_value napi_register_module_v1(napi_env env, napi_value exports);
 
 /* One interrupt at a time:
@@ -101,6 +107,13 @@ static int take_line(void)
     return line;
 }
 
+static napi_value take_line_from_js(napi_env env, UNUSED napi_info info)
+{
+    napi_value result = NULL;
+    (void)napi_create_int32(env, take_line(), &result);
+    return result;
+}
+
 static bool find_engine(void)
 {
     void *(*current)(void);
@@ -113,7 +126,7 @@ static bool find_engine(void)
     return true;
 }
 
-/* After Node's own handler is in place, which ours calls. */
+/* After Node's own handler is in place, which ours calls. False for programs that hide V8. */
 static bool watch_sigint(void)
 {
     struct sigaction ours = {.sa_sigaction = on_sigint, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -128,6 +141,45 @@ static bool watch_sigint(void)
     return made == 0 && sigaction(SIGINT, NULL, &nodes) == 0 && sigaction(SIGINT, &ours, NULL) == 0;
 }
 
+static napi_value watch_from_js(napi_env env, UNUSED napi_info info)
+{
+    napi_value result = NULL;
+    (void)napi_get_boolean(env, watch_sigint(), &result);
+    return result;
+}
+
+/* Waits for room, as a write to a pipe that is not shared with anybody would. */
+static ssize_t write_some(int fd, const void *bytes, size_t size)
+{
+    for (;;) {
+        ssize_t done = write(fd, bytes, size);
+        if (done >= 0 || (errno != EAGAIN && errno != EINTR))
+            return done;
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+    }
+}
+
+/* write(fd, bytes): how many were written. */
+static napi_value write_from_js(napi_env env, napi_info info)
+{
+    napi_value args[2], result = NULL;
+    size_t count = countof(args), size = 0;
+    int32_t fd = -1;
+    void *bytes = NULL;
+    if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != NAPI_OK ||
+        napi_get_value_int32(env, args[0], &fd) != NAPI_OK ||
+        napi_get_buffer_info(env, args[1], &bytes, &size) != NAPI_OK) {
+        (void)napi_throw_error(env, "EINVAL", "write: a descriptor and bytes");
+        return NULL;
+    }
+    ssize_t done = write_some(fd, bytes, size);
+    if (done < 0)
+        (void)napi_throw_error(env, "EIO", "write: nobody reads it any more");
+    else
+        (void)napi_create_int32(env, (int32_t)done, &result);
+    return result;
+}
+
 static void offer(napi_env env, napi_value exports, const char *name, napi_function function)
 {
     napi_value value;
@@ -137,9 +189,9 @@ static void offer(napi_env env, napi_value exports, const char *name, napi_funct
 
 napi_value napi_register_module_v1(napi_env env, napi_value exports)
 {
-    napi_value line;
     offer(env, exports, "heard", heard);
-    if (watch_sigint() && napi_create_int32(env, take_line(), &line) == NAPI_OK)
-        (void)napi_set_named_property(env, exports, "line", line);
+    offer(env, exports, "watch", watch_from_js);
+    offer(env, exports, "takeLine", take_line_from_js);
+    offer(env, exports, "write", write_from_js);
     return exports;
 }

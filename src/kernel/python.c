@@ -160,6 +160,14 @@ int python_serve(int fd, struct err *err)
     return 0;
 }
 
+void python_rehearse(void)
+{
+    py.PyOS_AfterFork_Child();
+    struct object *done = py.PyObject_CallMethod(kernel_module, "rehearse", "()");
+    if (done != NULL)
+        py.Py_DecRef(done);
+}
+
 void python_before_fork(void)
 {
     py.PyOS_BeforeFork();

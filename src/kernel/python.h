@@ -26,7 +26,9 @@ int python_serve(int fd, struct err *err) MUST_USE;
 
 /* Around a fork: the interpreter's own hooks. In the child python_awake stands for the second, with
  * the environment `env` ("K=V", a NUL behind each) in place of the one it was started with.
+ * python_rehearse is for a fork that ends soon: it does what a kernel does until its first output.
  * UNSUPPORTED when the sandbox has packages of its own by names that are imported already. */
+void python_rehearse(void);
 void python_before_fork(void);
 void python_after_fork(void);
 int python_awake(struct str env, struct err *err) MUST_USE;

@@ -11,6 +11,8 @@ struct runtime;
 
 /* Where packages lie, in the working tree: they live as long as a session's files. */
 #define PACKAGES_PYTHON "/workspace/.sandglass/python"
+#define PACKAGES_NODE "/workspace/.sandglass/node"
+#define PACKAGES_DENO "/workspace/.sandglass/deno"
 
 enum {
     PACKAGES_MAX = 64, /* of one installation */

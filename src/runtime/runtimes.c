@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "jail/plan.h"
 #include "runtime/obtain.h"
+#include "runtime/packages.h"
 
 /* Made by the build, which drops the endings of their names. */
 extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_addons[];
@@ -31,9 +32,12 @@ static const struct {
 static const char path_of_host[] = PATH_AND("");
 static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
 static const char path_of_node24[] = PATH_AND(RUNTIME_TREES "/node24/bin:");
+static const char path_of_deno[] = PATH_AND(RUNTIME_TREES "/deno:");
 static const char *const env_of_host[] = {path_of_host, REST};
 static const char *const env_of_node22[] = {path_of_node22, REST};
 static const char *const env_of_node24[] = {path_of_node24, REST};
+static const char *const env_of_deno[] = {path_of_deno, "DENO_DIR=/tmp/.deno",
+                                          "DENO_NO_UPDATE_CHECK=1", REST};
 
 /* What is added is pinned: a version and the digest of its package. */
 const struct runtime runtimes[] = {
@@ -72,6 +76,20 @@ const struct runtime runtimes[] = {
      .integrity = "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8y"
                   "EqQBYCnLyPNAs7Q==",
      .program = "bin/node"},
+    {.name = "deno",
+     .language = "javascript",
+     .also = "typescript",
+     .summary = "Deno 2",
+     .argv = {RUNTIME_TREES "/deno/deno", "run", "--quiet", "--allow-all", "--no-config",
+              "--no-code-cache", RUNTIME_DIR "/deno.mjs", NULL},
+     .env = env_of_deno,
+     .packages_env = "DENO_DIR=" PACKAGES_DENO,
+     .source = RUNTIME_NPM,
+     .version = "2.9.6",
+     .package = "@deno/linux-x64-glibc",
+     .integrity = "sha512-3md4TKLCuzsLDmfOoC5KN7NAZaxSVkMgm64vg6foD00JBADCpYS2/5QqXfzgnP5ZQz3iLP9vB"
+                  "QJtEgc116OAoQ==",
+     .program = "deno"},
     {.name = "bash",
      .language = "bash",
      .summary = "one shell",

@@ -13,6 +13,9 @@ struct jail_plan;
 #define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked kernels, */
 #define RUNTIME_TREES "/opt/runtimes" /* and everything that was added */
 
+/* In the environment of a kernel that is made ahead: it goes the ways of a first cell by itself. */
+#define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD=1"
+
 enum { RUNTIME_PATH_MAX = 4096, RUNTIME_VERSION_SIZE = 64 };
 
 enum runtime_source {
@@ -27,6 +30,9 @@ struct runtime {
     const char *also;       /* another one that it takes, or NULL */
     const char *argv[8];    /* inside; NULL behind the last */
     const char *const *env; /* inside; NULL behind the last */
+    /* The last word on one of them where packages can be installed (runtime/packages.h), or NULL.
+     */
+    const char *packages_env;
     enum runtime_source source;
     const char *needs;  /* a pattern of the host that must match; NULL: nothing */
     const char *remedy; /* what to do when it does not */

@@ -135,6 +135,7 @@ static void group_done(struct job *job, UNUSED bool canceled)
     store->is_busy = false;
     store->figures.transactions++;
     store->figures.last_commit_ns = store->commit_ns;
+    store->figures.commit_ns += store->commit_ns;
     store->figures.slowest_commit_ns = MAX(store->figures.slowest_commit_ns, store->commit_ns);
     if (!store->is_closing)
         behind_commit(store);

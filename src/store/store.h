@@ -89,7 +89,7 @@ void store_read_events(struct store *store, struct str tenant, struct str sandbo
 
 struct store_figures {
     uint64_t batches, transactions, failures;
-    int64_t last_commit_ns, slowest_commit_ns;
+    int64_t last_commit_ns, slowest_commit_ns, commit_ns; /* the last one: of all together */
     size_t waiting;
 };
 struct store_figures store_figures(const struct store *store);

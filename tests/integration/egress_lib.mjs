@@ -52,6 +52,21 @@ async function startServer(t, server, host, port) {
   return server;
 }
 
+// One server on each address, all on one port, which others may have on one of them.
+async function startServers(t, handlers) {
+  for (let i = 0; ; i++) {
+    const servers = [];
+    try {
+      for (const [host, handler] of handlers)
+        servers.push(await startServer(t, http.createServer(handler), host, servers[0]?.address().port ?? 0));
+      return servers;
+    } catch (error) {
+      if (error.code !== 'EADDRINUSE' || i === 100) throw error;
+      for (const server of servers) server.close();
+    }
+  }
+}
+
 // A certificate of our own; null where there is no openssl to make it.
 function makeCert(dir, name) {
   const key = join(dir, `${name}.key`), cert = join(dir, `${name}.pem`);
@@ -78,10 +93,9 @@ export async function world(t, { handler } = {}) {
     'inside.test': ['127.0.0.1'], 'mixed.test': ['127.0.0.2', '127.0.0.1'], 'meta.test': ['169.254.169.254'],
     'denied.ok.test': ['127.0.0.2'],
   });
-  const ok = await startServer(t, http.createServer(handler ?? answer('ok')), '127.0.0.2', 0);
+  const [ok, evil, inner] = await startServers(t, [['127.0.0.2', handler ?? answer('ok')], ['127.0.0.3', answer('evil')],
+    ['127.0.0.1', answer('inner')]]);
   const { port } = ok.address();
-  const evil = await startServer(t, http.createServer(answer('evil')), '127.0.0.3', port);
-  const inner = await startServer(t, http.createServer(answer('inner')), '127.0.0.1', port);
   const config = join(dir, 'config.toml');
   writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n`);
   const env = { ...process.env, SG_TEST_PUBLIC: '127.0.0.2/32 127.0.0.3/32' };

@@ -37,7 +37,7 @@ test('a sandbox from make to delete', T, async (t) => {
   assert.equal((await json('sandbox', 'ls', '--state', 'running')).sandboxes.length, 0);
   assert.match((await cli('sandbox', 'resume', made.id)).stdout, /running/);
   assert.equal((await json('sandbox', 'fork', made.id, '--count', '2')).sandboxes.length, 2);
-  assert.match((await cli('top')).stdout, /^3 sandboxes\n/);
+  assert.match((await cli('top')).stdout, /^3 sandboxes, 3 running\n/);
   assert.equal((await cli('sandbox', 'rm', made.id)).stdout, '');
   const gone = await cli('sandbox', 'get', made.id);
   assert.equal(gone.code, 1);

@@ -184,13 +184,13 @@ test('a sweep finds the value nowhere, also after a crash and a restart', { time
   clean(it, JSON.stringify(events), 'the events');
   const sweep = (when) => {
     clean(it, it.server.stderr, `the log ${when}`);
-    for (const path of filesBelow(join(it.dir, 'data'))) clean(it, readFileSync(path, 'latin1'), `${path} ${when}`);
+    for (const path of filesBelow(it.data)) clean(it, readFileSync(path, 'latin1'), `${path} ${when}`);
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
       for (const file of ['environ', 'cmdline'])
         try { clean(it, readFileSync(`/proc/${pid}/${file}`, 'latin1'), `/proc/${pid}/${file}`); } catch (error) { if (error.code === 'ERR_ASSERTION') throw error; }
   };
   sweep('while it runs');
-  const key = statSync(join(it.dir, 'data', 'secrets.key'));
+  const key = statSync(join(it.data, 'secrets.key'));
   assert.equal(key.mode & 0o777, 0o600);
   const before = new Set(readdirSync(it.dir));
   it.server.child.kill('SIGSEGV');

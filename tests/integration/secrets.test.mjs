@@ -7,7 +7,7 @@ import { closeSync, openSync, readFileSync, readSync, readdirSync, writeFileSync
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import test from 'node:test';
-import { BIN, run as start, tempDir, until } from './lib.mjs';
+import { BIN, isSanitized, run as start, tempDir, until } from './lib.mjs';
 import { OPENSSL, makeCerts, nameServer, server, spellings } from './net.mjs';
 
 const skip = OPENSSL ? false : 'openssl is not installed';
@@ -188,7 +188,6 @@ test('SEC-01: no process shows the value, and no core file holds it', { skip }, 
   assert.ok(workers.length > 0);
   const hidden = spellings(it.value);
   // A sanitizer's runtime keeps a copy of the environment from before it is wiped.
-  const isSanitized = readFileSync(BIN).includes('__asan_init');
   for (const [pid, withMemory] of [[child.pid, false], ...workers.map((worker) => [worker, !isSanitized])])
     for (const [what, text] of showings(pid, withMemory))
       for (const spelled of hidden) assert.ok(!text.includes(spelled), `${what} of ${pid}`);

@@ -9,7 +9,7 @@ import { run, serve, tempDir } from './lib.mjs';
 const T = { timeout: 120000 };
 const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
 
-async function session(t, provider) {
+async function session(t, provider, where = 'sessions') {
   const config = join(tempDir(t), 'config.toml');
   writeFileSync(config, `[sandbox]\nprovider = "${provider}"\n`);
   const server = await serve(t, { args: ['--config', config] });
@@ -18,8 +18,8 @@ async function session(t, provider) {
       headers: { 'content-type': 'application/json' } });
     return { status: answer.status, body: await answer.json() };
   };
-  const { id } = (await post('/v1/sessions', {})).body;
-  const call = async (name, args) => (await post(`/v1/sessions/${id}/tools/${name}`, args)).body;
+  const { id } = (await post(`/v1/${where}`, {})).body;
+  const call = async (name, args) => (await post(`/v1/${where}/${id}/tools/${name}`, args)).body;
   const good = async (name, args) => {
     const { isError, answer } = await call(name, args);
     assert.equal(isError, false, JSON.stringify(answer));
@@ -37,9 +37,9 @@ async function session(t, provider) {
   return { server, post, id, call, good, bad };
 }
 
-for (const tier of ['memory', 'jail']) {
-  test(`files, tier ${tier}`, T, async (t) => {
-    const { good, bad } = await session(t, tier);
+for (const [tier, where] of [['memory', 'sessions'], ['jail', 'sessions'], ['jail', 'sandboxes']]) {
+  test(`files, tier ${tier}, in ${where}`, T, async (t) => {
+    const { good, bad } = await session(t, tier, where);
     assert.equal((await good('write', { path: 'src/a.ts', content: 'const a = 1;\nconst b = 2;\n' })).created, true);
     assert.equal((await good('write', { path: '/workspace/src/a.ts', content: 'const a = 1;\nconst b = 1;\n' })).created, false);
     assert.deepEqual((await good('read', { path: 'src/a.ts' })).content, 'const a = 1;\nconst b = 1;\n');
@@ -62,8 +62,8 @@ for (const tier of ['memory', 'jail']) {
     assert.equal((await good('exists', { path: 'src' })).exists, false);
   });
 
-  test(`bad and hostile arguments, tier ${tier}`, T, async (t) => {
-    const { good, bad, post, id } = await session(t, tier);
+  test(`bad and hostile arguments, tier ${tier}, in ${where}`, T, async (t) => {
+    const { good, bad, post, id } = await session(t, tier, where);
     await good('write', { path: 'f', content: 'x' });
     await bad('read', {}, 'invalid', /path/);
     await bad('read', { path: 'f', what: 1 }, 'invalid', /what/);
@@ -78,17 +78,17 @@ for (const tier of ['memory', 'jail']) {
     for (const path of [canary, `..${canary}`, `../..${canary}`, `/workspace/../../..${canary}`, `/proc/1/root${canary}`])
       for (const [tool, args] of [['read', { path }], ['edit', { path, oldString: 'of', newString: 'b' }],
         ['delete', { path }], ['move', { from: path, to: 'mine' }], ['grep', { dirPath: path, pattern: 'host' }]]) {
-        const { body } = await post(`/v1/sessions/${id}/tools/${tool}`, args);
+        const { body } = await post(`/v1/${where}/${id}/tools/${tool}`, args);
         assert.equal(body.isError, true, `${tool} ${path}: ${JSON.stringify(body)}`);
       }
     assert.equal(readFileSync(canary, 'utf8'), 'of the host');
-    assert.equal((await post(`/v1/sessions/${id}/tools/read`, { path: 'a\0b' })).status, 400);
-    assert.equal((await post(`/v1/sessions/${id}/tools/none`, {})).status, 404);
-    assert.equal((await post('/v1/sessions/no-such-session/tools/read', { path: 'f' })).status, 404);
+    assert.equal((await post(`/v1/${where}/${id}/tools/read`, { path: 'a\0b' })).status, 400);
+    assert.equal((await post(`/v1/${where}/${id}/tools/none`, {})).status, 404);
+    assert.equal((await post(`/v1/${where}/no-such-place/tools/read`, { path: 'f' })).status, 404);
   });
 
-  test(`long files are read in parts, tier ${tier}`, T, async (t) => {
-    const { good, bad, call } = await session(t, tier);
+  test(`long files are read in parts, tier ${tier}, in ${where}`, T, async (t) => {
+    const { good, bad, call } = await session(t, tier, where);
     const lines = Array.from({ length: 20000 }, (_, i) => `line ${i + 1} ü`);
     await good('write', { path: 'long', content: lines.join('\n') + '\n' });
     const refused = await bad('read', { path: 'long' }, 'too_large', /\d+ bytes/);

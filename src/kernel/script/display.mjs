@@ -1,5 +1,6 @@
 // What a value is shown as: a bundle of MIME type to data, as notebooks know it.
 
+import { Buffer } from 'node:buffer';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import util from 'node:util';
@@ -41,11 +42,19 @@ function asJson(value) {
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 
+let shift = 0;
+/** Lines of a cell's first line are told without what a kernel puts before it. */
+export function shiftColumns(columns) {
+  shift = columns;
+}
+const unshifted = (text) => shift === 0 ? text
+  : text.replace(/\b(cell-\d+:1:)(\d+)/g, (whole, place, column) => place + Math.max(1, column - shift));
+
 /** An error's stack with the frames of the user's own code; ours and Node's tell nobody anything. */
 export function trimmed(error) {
   const lines = String(error.stack ?? `${error.name}: ${error.message}`).split('\n');
   return lines.filter((text) => !/^\s+at /.test(text) ||
-    !(/\(?(?:node|ext):/.test(text) || /\(<anonymous>\)$/.test(text) || text.includes(HERE))).join('\n');
+    !(/\(?(?:node|ext):/.test(text) || /\(<anonymous>\)$/.test(text) || text.includes(HERE))).map(unshifted).join('\n');
 }
 
 const isBytes = (data) => ArrayBuffer.isView(data) || data instanceof ArrayBuffer;

@@ -1,6 +1,7 @@
 // Frames between a kernel and whoever runs it; the C side is kernel/frame.h, the Python one
 // cells/wire.py.
 
+import { Buffer } from 'node:buffer';
 import fs from 'node:fs';
 import net from 'node:net';
 
@@ -31,10 +32,17 @@ export function send(fd, type, id, fields, flags = 0) {
   writeAll(fd, Buffer.concat([head, ...parts]));
 }
 
+let writeSome = (fd, data, at) => fs.writeSync(fd, data, at);
+
+/** For programs whose own writing knows only descriptors that they opened. */
+export function writeWith(write) {
+  writeSome = (fd, data, at) => write(fd, data.subarray(at));
+}
+
 export function writeAll(fd, data) {
   for (let at = 0; at < data.length;)
     try {
-      at += fs.writeSync(fd, data, at);
+      at += writeSome(fd, data, at);
     } catch (error) {
       if (error.code !== 'EAGAIN') throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);

@@ -13,7 +13,7 @@ struct tape {
     struct events *events;
     uint64_t seen, most;
     int ended, aborted, drained, closed, gone;
-    bool is_slow, fails;
+    bool is_slow, fails, is_paused, was_pressed; /* pressed: got bytes while it was paused */
 } tape;
 
 /* ---- bodies -------------------------------------------------------------------------------- */
@@ -22,6 +22,8 @@ static int on_bytes(UNUSED void *ctx, struct str bytes, struct err *err)
 {
     tape.seen += bytes.len;
     tape.most = MAX(tape.most, (uint64_t)bytes.len);
+    tape.was_pressed |= tape.is_paused;
+    tape.is_paused = tape.is_slow;
     if (tape.is_slow)
         request_pause_body(tape.request);
     return tape.fails ? err_set(err, ERR_NO_SPACE, "the disk is full") : 0;
@@ -44,6 +46,13 @@ static void upload(struct request *request, UNUSED void *ctx)
 {
     tape.request = request;
     request_take_body(request, &sink, NULL);
+}
+
+static void upload_paused(struct request *request, void *ctx)
+{
+    upload(request, ctx);
+    tape.is_paused = true;
+    request_pause_body(request);
 }
 
 static void upload_later(struct request *request, UNUSED void *ctx)
@@ -117,7 +126,9 @@ static const struct route_query length_query[] = {
 
 static const struct route flow_routes[] = {
     {"PUT", "/up", upload, "", SCOPE_FILES, .takes = FORM_BYTES},
+    {"PUT", "/up_paused", upload_paused, "", SCOPE_FILES, .takes = FORM_BYTES},
     {"PUT", "/up_later", upload_later, "", SCOPE_FILES, .takes = FORM_BYTES},
+    {"*", "/flow", download, "", SCOPE_READ, .query = length_query},
     {"GET", "/down", download, "", SCOPE_READ, .query = length_query},
     {"GET", "/events", listen_in, "", SCOPE_READ, .query = length_query},
     {"GET", "/wait", wait_for, "", SCOPE_READ},
@@ -208,6 +219,78 @@ TEST(a_slow_sink_stops_the_sender)
     close_server(&fix);
 }
 
+static void go_on(struct fixture *fix)
+{
+    tape.is_paused = false;
+    request_resume_body(tape.request);
+    step(fix, 3);
+}
+
+/* Several pieces of a chunked body lie in the library's buffer at once: it goes on with the next
+ * one although the one before has made it wait. */
+TEST(a_slow_sink_gets_chunks_one_at_a_time)
+{
+    struct fixture fix = {0};
+    bool closed;
+    open_server(&fix);
+    tape.is_slow = true;
+    const char *answer = ASK(&fix, "PUT /up HTTP/1.1\r\n" T "Transfer-Encoding: chunked\r\n\r\n"
+                                   "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n1\r\nd\r\n0\r\n\r\n");
+    CHECK_CSTR(answer, "");
+    for (uint64_t seen = 1; seen <= 4; seen++) {
+        CHECK_INT(tape.seen, seen);
+        CHECK_INT(tape.ended, 0);
+        go_on(&fix);
+    }
+    CHECK(!tape.was_pressed);
+    CHECK(says(ASK(&fix, ""), "201 Created"));
+    CHECK_INT(tape.ended, 1);
+
+    /* Who goes in the middle leaves nothing. */
+    (void)ASK(&fix, "PUT /up HTTP/1.1\r\n" T "Transfer-Encoding: chunked\r\n\r\n"
+                    "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n");
+    (void)close(fix.client);
+    fix.client = -1;
+    for (int i = 0; i < 1000 && tape.aborted == 0; i++)
+        go_on(&fix);
+    CHECK_INT(tape.aborted, 1);
+    CHECK_INT(http_counts(fix.http).running, 0);
+    close_server(&fix);
+}
+
+TEST(a_failing_sink_ends_what_waits_in_chunks)
+{
+    struct fixture fix = {0};
+    bool closed;
+    open_server(&fix);
+    tape.is_slow = true;
+    (void)ASK(&fix, "PUT /up HTTP/1.1\r\n" T "Transfer-Encoding: chunked\r\n\r\n"
+                    "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n");
+    tape.fails = true;
+    go_on(&fix);
+    CHECK(says(ASK(&fix, ""), "507 Insufficient Storage"));
+    CHECK(closed);
+    CHECK_INT(tape.aborted, 1);
+    CHECK_INT(http_counts(fix.http).running, 0);
+    close_server(&fix);
+}
+
+TEST(a_sink_may_be_paused_before_the_first_byte)
+{
+    struct fixture fix = {0};
+    bool closed;
+    open_server(&fix);
+    (void)ASK(&fix, "PUT /up_paused HTTP/1.1\r\n" T "Content-Length: 5\r\n\r\nhello");
+    CHECK_INT(tape.seen, 0);
+    CHECK_INT(tape.ended, 0);
+    go_on(&fix);
+    CHECK(says(ASK(&fix, ""), "201 Created"));
+    CHECK_INT(tape.seen, 5);
+    CHECK_INT(tape.ended, 1);
+    CHECK(!tape.was_pressed && !closed);
+    close_server(&fix);
+}
+
 TEST(a_failing_sink_answers_in_the_middle_of_the_body)
 {
     struct fixture fix = {0};
@@ -276,6 +359,21 @@ TEST(a_flow_goes_out_as_it_comes)
     CHECK_CSTR(ASK(&fix, ""), "four");
     CHECK_INT(tape.closed, 2);
     CHECK(!closed);
+    close_server(&fix);
+}
+
+/* The end of a chunked body is five bytes, which the client would take for the next answer. */
+TEST(head_on_a_flow_has_no_body_at_all)
+{
+    struct fixture fix = {0};
+    bool closed;
+    open_server(&fix);
+    const char *answer = ASK(&fix, "HEAD /flow HTTP/1.1\r\n" T "\r\n");
+    CHECK(says(answer, "200 OK"));
+    const char *end = strstr(answer, "\r\n\r\n");
+    CHECK(end != NULL && end[4] == '\0');
+    CHECK(closed);
+    CHECK_INT(tape.closed, 1);
     close_server(&fix);
 }
 

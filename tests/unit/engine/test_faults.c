@@ -326,6 +326,57 @@ TEST(each_call_of_each_verb_and_all_later_fail_with_enospc)
     walk_all(ENOSPC, true);
 }
 
+/* What cannot be put aside is interrupted: it does not hold up the end. */
+TEST(a_pause_that_fails_while_the_engine_stops_is_an_interruption)
+{
+    struct walk walk = {0};
+    rig_open(&walk.rig, NULL);
+    CHECK_INT(make_with_file(&walk), 0);
+    rig_run_ms(&walk.rig, 8);
+    store_fault_at(1, EIO, true);
+    walk.rig.awaited++;
+    engine_stop(walk.rig.engine, rig_on_plain, &walk.rig);
+    CHECK_INT(rig_wait(&walk.rig), 0);
+    CHECK_INT(rig_state(&walk.rig, walk.id), SANDBOX_INTERRUPTED);
+    store_fault_at(0, 0, false);
+    rig_free(&walk.rig);
+    rig_reopen(&walk.rig);
+    CHECK_INT(rig_state(&walk.rig, walk.id), SANDBOX_INTERRUPTED);
+    CHECK_INT(delete_it(&walk), 0);
+    rig_done(&walk.rig);
+}
+
+/* One that is being made when the engine stops is put aside as soon as it runs; whoever waits for
+ * one that lies aside is refused, and does not bring it back. */
+TEST(what_comes_to_run_while_the_engine_stops_is_put_aside)
+{
+    struct walk walk = {0};
+    struct sandbox_spec spec = {.timeout_ms = -1};
+    rig_open(&walk.rig, NULL);
+    CHECK_INT(make_with_file(&walk), 0);
+    struct rig *rig = &walk.rig;
+    rig->awaited += 4;
+    engine_sandbox_create(rig->engine, &rig->caller, &spec, rig_on_sandbox, rig);
+    engine_sandbox_pause(rig->engine, &rig->caller, str_of(walk.id), rig_on_sandbox, rig);
+    engine_sandbox_resume(rig->engine, &rig->caller, str_of(walk.id), rig_on_sandbox, rig);
+    engine_stop(rig->engine, rig_on_plain, rig);
+    (void)rig_wait(rig);
+    CHECK_INT(rig_state(rig, walk.id), SANDBOX_PAUSED);
+    rig_free(rig);
+    rig_reopen(rig);
+    CHECK_INT(rig_read(rig, walk.id, "/f"), 0);
+    CHECK_CSTR(rig->texts[0], walk.id);
+    struct sandbox_list list;
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    CHECK_OK(engine_sandbox_list(rig->engine, &rig->caller, &(struct sandbox_filter){0}, &arena,
+                                 &list, &err));
+    CHECK_INT(list.count, 2);
+    for (size_t i = 0; i < list.count; i++)
+        CHECK(list.items[i].state == SANDBOX_RUNNING || list.items[i].state == SANDBOX_PAUSED);
+    rig_done(rig);
+}
+
 TEST(the_other_ways_to_fail_in_a_soak)
 {
     if (getenv("SG_SOAK") == NULL)

@@ -191,6 +191,18 @@ TEST(free_closes_what_is_left_and_leaks_nothing)
 }
 
 #ifdef SG_FAULTS
+TEST(free_closes_what_is_left_after_a_stop_that_nobody_heard)
+{
+    struct err err = {0};
+    struct loop *loop = NULL;
+    CHECK_OK(loop_open(&loop, &err));
+    struct seen seen = {.loop = loop};
+    seen.timer = timer_new(loop, on_timer, &seen);
+    timer_set(seen.timer, 1000, 0);
+    loop_stop(loop);
+    CHECK(loop_free(loop) == NULL);
+}
+
 TEST(each_failing_call_is_reported_and_leaks_nothing)
 {
     int ends[2];

@@ -179,6 +179,29 @@ TEST(iso_two_kernels_of_one_template_share_no_randomness_and_no_namespace)
     stage_close(&two);
 }
 
+TEST(the_heap_is_shared_by_a_sealed_file_and_written_by_each_alone)
+{
+    AUTO_STAGE struct stage one = {0};
+    struct stage two = {.borrows_warden = true};
+    const char *look = "import json, re\n"
+                       "heap = [l for l in open('/proc/self/maps') if '/memfd:template' in l]\n"
+                       "print(len(heap) > 0, any('s ' in l.split()[1] + ' ' for l in heap),\n"
+                       "      any('x' in l.split()[1] for l in heap), getattr(json, 'mine', None))";
+    stage_template(&one, "json");
+    two.warden = one.warden;
+    stage_jail(&one);
+    stage_jail(&two);
+    stage_fork(&one);
+    run(&one, "import json\njson.mine = 1\njson.dumps.__dict__['mine'] = 2");
+    CHECK(one.ok);
+    run(&one, look);
+    CHECK_CSTR(buf_cstr(&one.out), "True False False 1\n");
+    stage_fork(&two); /* made after the other has written */
+    run(&two, look);
+    CHECK_CSTR(buf_cstr(&two.out), "True False False None\n");
+    stage_close(&two);
+}
+
 TEST(a_root_of_layers_is_entered_and_fenced)
 {
     struct err err = {0};

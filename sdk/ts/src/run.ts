@@ -1,0 +1,147 @@
+import type { CallOptions, Client } from './client.js';
+
+/** A value as code showed it, by MIME type: "text/plain", "image/png" (base64), "application/json" (text). */
+export interface RunValue {
+  data: Record<string, string>;
+  /** The value of the last expression, as opposed to something that was displayed on the way. */
+  main: boolean;
+}
+
+export interface RunError {
+  name: string;
+  message: string;
+  traceback: string;
+}
+
+/** A file that a run changed. */
+export interface ChangedFile {
+  path: string;
+  change: string;
+  size?: number;
+}
+
+export interface RunOptions extends CallOptions {
+  /** js, ts or tsx in an isolate; python, bash, javascript, ... in a jail. */
+  language?: string;
+  /** Instead of a language: python3, node24, ... */
+  runtime?: string;
+  /** Which interpreter of a jail. */
+  context?: string;
+  env?: Record<string, string>;
+  timeoutMs?: number;
+  /** Packages that are installed before the code runs, once. */
+  requirements?: string[];
+  /** Sources that the code may import, by path; for isolates. */
+  modules?: Record<string, string>;
+  /** Where the user is, for bridges. */
+  hints?: { latitude?: number; longitude?: number; city?: string; country?: string };
+  /** As it is printed. */
+  onStdout?: (text: string) => void;
+  onStderr?: (text: string) => void;
+  /** Each value, when it is there. */
+  onResult?: (value: RunValue) => void;
+  /** What the code did wrong; the promise does not reject for it. */
+  onError?: (error: RunError) => void;
+}
+
+/** How a run went. What the code does wrong is `error`, and no exception. */
+export interface RunResult {
+  success: boolean;
+  status: string;
+  /** The value of the last expression, where it can be said in JSON. */
+  result: unknown;
+  /** The same as a person would want to see it; null when there is none. */
+  text: string | null;
+  results: RunValue[];
+  stdout: string;
+  stderr: string;
+  error: RunError | null;
+  files: ChangedFile[];
+  durationMs: number;
+  executionCount: number | undefined;
+}
+
+interface WireResult {
+  success: boolean;
+  status: string;
+  result?: unknown;
+  text?: string | null;
+  results?: RunValue[];
+  stdout?: string | string[];
+  stderr?: string | string[];
+  error: { name?: string; message?: string; traceback?: string; stack?: string } | null;
+  files?: ChangedFile[];
+  durationMs?: number;
+  runtimeMs?: number;
+  executionCount?: number;
+}
+
+/** An isolate tells lines, a jail tells bytes as they come. */
+function textOf(output: string | string[] | undefined): string {
+  return Array.isArray(output) ? output.map((line) => `${line}\n`).join('') : output ?? '';
+}
+
+function errorOfWire(error: WireResult['error']): RunError | null {
+  if (!error) return null;
+  return { name: error.name ?? 'Error', message: error.message ?? '', traceback: error.traceback ?? error.stack ?? '' };
+}
+
+/** An isolate's value has no MIME types of its own. */
+function valuesOf(wire: WireResult): RunValue[] {
+  if (wire.results) return wire.results;
+  return wire.result === undefined || wire.result === null ? [] : [valueOf(wire.result)];
+}
+
+function valueOf(value: unknown): RunValue {
+  const json = JSON.stringify(value);
+  return { data: { 'text/plain': typeof value === 'string' ? value : json, 'application/json': json }, main: true };
+}
+
+function resultOf(wire: WireResult): RunResult {
+  const results = valuesOf(wire);
+  const main = results.find((each) => each.main);
+  const json = main?.data['application/json'];
+  return {
+    success: wire.success, status: wire.status, results,
+    result: wire.result ?? (json === undefined ? null : JSON.parse(json) as unknown),
+    text: wire.text ?? main?.data['text/plain'] ?? null,
+    stdout: textOf(wire.stdout), stderr: textOf(wire.stderr), error: errorOfWire(wire.error),
+    files: wire.files ?? [], durationMs: wire.durationMs ?? wire.runtimeMs ?? 0, executionCount: wire.executionCount,
+  };
+}
+
+/** Runs code through one of the server's run_code doors. */
+export async function runCode(client: Client, path: string, code: string, options: RunOptions, isLines: boolean): Promise<RunResult> {
+  const { signal, onStdout, onStderr, onResult, onError, ...rest } = options;
+  const request = { json: { code, ...rest }, ...(signal ? { signal } : {}) };
+  if (!onStdout && !onStderr && !onResult && !onError)
+    return resultOf(await client.json<WireResult>('POST', path, request));
+  return stream(client, path, request, options, isLines);
+}
+
+async function stream(client: Client, path: string, request: object, calls: RunOptions, isLines: boolean): Promise<RunResult> {
+  let stdout = '', stderr = '', end: WireResult | undefined;
+  const results: RunValue[] = [];
+  const line = isLines ? '\n' : '';
+  for await (const { event, data } of client.events('POST', path, request)) {
+    if (event === 'stdout') {
+      const text = (data as { text: string }).text + line;
+      stdout += text;
+      calls.onStdout?.(text);
+    } else if (event === 'stderr') {
+      const text = (data as { text: string }).text + line;
+      stderr += text;
+      calls.onStderr?.(text);
+    } else if (event === 'result') {
+      const value = (data as { data?: unknown }).data ? data as RunValue : valueOf((data as { value: unknown }).value);
+      results.push(value);
+      calls.onResult?.(value);
+    } else if (event === 'error') {
+      calls.onError?.(errorOfWire(data as WireResult['error']) as RunError);
+    } else if (event === 'end') {
+      end = data as WireResult;
+    }
+  }
+  if (!end) throw new Error('the stream ended before the code did');
+  return resultOf({ ...end, stdout, stderr, results });
+}

@@ -1,0 +1,36 @@
+import type { CallOptions, Client } from './client.js';
+import { toolTable } from './tool_table.js';
+
+export type ToolName = keyof typeof toolTable;
+
+/** A picture that came with an answer. */
+export interface ToolImage {
+  mimeType: string;
+  /** Base64. */
+  data: string;
+}
+
+/** What a tool answers, in words for a model; what went wrong is an answer too. */
+export interface ToolAnswer {
+  isError: boolean;
+  answer: Record<string, unknown>;
+  images: ToolImage[];
+}
+
+/** Something whose tools can be called: a Sandbox, a Session, or a zone façade. */
+export interface ToolTarget {
+  /** The tools it has; all of the table when left out. */
+  readonly toolNames?: readonly ToolName[];
+  callTool(name: ToolName, args: Record<string, unknown>, options?: CallOptions): Promise<ToolAnswer>;
+}
+
+/** Calls a tool through one of the server's doors. */
+export function callTool(client: Client, base: string, name: ToolName, args: Record<string, unknown>,
+  options: CallOptions = {}): Promise<ToolAnswer> {
+  return client.json<ToolAnswer>('POST', `${base}/tools/${name}`, { json: args, ...options });
+}
+
+/** What a system prompt should say of the tools; "" when the server offers none. */
+export async function systemPrompt(client: Client, options: CallOptions = {}): Promise<string> {
+  return (await client.json<{ systemPrompt: string }>('GET', '/v1/tools', options)).systemPrompt;
+}

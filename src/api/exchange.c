@@ -1,0 +1,92 @@
+#include "api/exchange.h"
+
+#include "api/metrics.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+
+static size_t body_limit(const struct route *route)
+{
+    if (route->body_max > 0)
+        return route->body_max;
+    return route_streams(route) ? SIZE_MAX : ROUTE_BODY_MAX;
+}
+
+void exchange_limit_body(struct conn *conn, struct request *request)
+{
+    struct err err;
+    if (request->has_reply || request->match.route == NULL)
+        return;
+    size_t max = body_limit(request->match.route);
+    if (conn->served != conn->strict.requests)
+        return; /* the judge is further on, with the next request */
+    conn->strict.body_max = max == SIZE_MAX ? 0 : max;
+    if (conn->strict.body_seen <= max)
+        return;
+    (void)err_set(&err, ERR_TOO_LARGE,
+                  "the request's body is too large; at most %zu bytes are taken", max);
+    reply_error(request, &err);
+}
+
+void exchange_take_body(struct request *request, struct str bytes)
+{
+    struct err err;
+    int taken = request->sink == NULL ? buf_append(&request->body, bytes, &err)
+                                      : request->sink->on_bytes(request->sink_ctx, bytes, &err);
+    if (taken == 0)
+        return;
+    if (request->sink == NULL)
+        (void)err_wrap(&err, "the request's body");
+    if (!request->has_reply)
+        reply_error(request, &err);
+}
+
+void exchange_note(struct http *http, const struct request *request)
+{
+    int64_t spent_ns = clock_now_ns() - request->start_ns;
+    const struct route *route = request->match.route;
+    log_set_request_id(str_of(request->id));
+    log_debug("http.request", LOG_VIEW("method", request->method),
+              LOG_STR("route", route == NULL ? "none" : route->pattern),
+              LOG_INT("status", request->status), LOG_INT("us", spent_ns / 1000));
+    log_set_request_id(STR(""));
+    if (http->options.metrics != NULL)
+        metrics_count(http->options.metrics,
+                      route == NULL ? METRICS_NO_ROUTE : (int64_t)request->match.index,
+                      request->status, spent_ns);
+}
+
+void exchange_answer_early(struct conn *conn, struct request *request)
+{
+    if (conn->is_cut)
+        return;
+    exchange_note(conn->http, request);
+    conn_answer(conn, request->status, buf_str(&request->reply), request->id);
+}
+
+static bool has_reply_header(const struct request *request, struct str name)
+{
+    for (size_t i = 0; i < request->reply_header_count; i++)
+        if (str_eq_nocase(request->reply_headers[i].name, name))
+            return true;
+    return false;
+}
+
+void exchange_headers(const struct request *request,
+                      void (*put)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    if (request->content_type != NULL)
+        put(ctx, "Content-Type", request->content_type);
+    put(ctx, "X-Request-Id", request->id);
+    if (!request->is_foreign) {
+        put(ctx, "X-Content-Type-Options", "nosniff");
+        if (!has_reply_header(request, STR("Cache-Control")))
+            put(ctx, "Cache-Control", "no-store");
+    }
+    if (request->must_close)
+        put(ctx, "Connection", "close");
+    for (size_t i = 0; i < request->reply_header_count; i++)
+        put(ctx, request->reply_headers[i].name.ptr, request->reply_headers[i].value.ptr);
+    for (size_t i = 0; i < request->foreign_count; i++)
+        put(ctx, request->foreign_headers[i].name.ptr, request->foreign_headers[i].value.ptr);
+}

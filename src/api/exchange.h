@@ -1,0 +1,18 @@
+#pragma once
+
+/* One request and its answer, as far as http.c need not ask the HTTP library: limits, counting,
+ * what goes past the library. For http.c. */
+
+#include "api/internal.h"
+
+/* The row is known from here on, and with it how long a body may become. */
+void exchange_limit_body(struct conn *conn, struct request *request);
+/* To the buffer or the sink; a failure becomes the reply. */
+void exchange_take_body(struct request *request, struct str bytes);
+/* Counts and logs the reply. */
+void exchange_note(struct http *http, const struct request *request);
+/* The library takes no answer in the middle of a body: it goes past it, and the connection ends. */
+void exchange_answer_early(struct conn *conn, struct request *request);
+/* Every header of the reply; texts are NUL-terminated. */
+void exchange_headers(const struct request *request,
+                      void (*put)(void *ctx, const char *name, const char *value), void *ctx);

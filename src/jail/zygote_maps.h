@@ -1,0 +1,34 @@
+#pragma once
+
+/* The memory of this process, as the kernel of the machine lists it. */
+
+#include "base/base.h"
+
+enum { MAPS_PAGE = 4096, MAPS_MAX = 8192, MAPS_TEXT_MAX = 2 << 20 };
+
+struct map_area {
+    uintptr_t start, end;
+    int prot; /* PROT_* */
+    bool is_shared;
+    uint64_t offset, inode, device;
+    const char *path; /* "" without one; points into the text of the list */
+};
+
+struct map_list {
+    struct map_area *areas;
+    size_t count;
+    size_t bytes; /* of the list itself, which lies in pages of its own */
+};
+
+/* Reads `maps` below the directory `proc_fd` (/proc/self). The list and its text lie in a mapping
+ * of their own that the list names as well; nothing is allocated. -1 with errno. */
+int maps_read(int proc_fd, struct map_list *ret_list);
+void maps_done(struct map_list *list);
+
+/* One word of `pagemap` for each page. */
+enum {
+    MAPS_PRESENT = 1 << 0,
+    MAPS_ANON = 1 << 1, /* the process' own page, not one of a file */
+};
+/* What the pages from `start` on are, into `ret_kinds`. -1 with errno. */
+int maps_pages(int pagemap_fd, uintptr_t start, size_t count, uint8_t *ret_kinds);

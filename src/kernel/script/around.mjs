@@ -1,0 +1,146 @@
+// A kernel of JavaScript as it lives beside the code that it runs: what cells find around them, how
+// values and errors are told. node.mjs and deno.mjs furnish it with what their programs do otherwise;
+// a thread of its own (drive.mjs) reads the line and has the cells evaluated.
+
+import { Buffer } from 'node:buffer';
+import path from 'node:path';
+import process from 'node:process';
+import stream from 'node:stream';
+import util from 'node:util';
+import { pathToFileURL } from 'node:url';
+import { bundle, inspect, trimmed } from './display.mjs';
+import { provide } from './imports.mjs';
+import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
+
+let current = null; // the run that is not done: { id, count, before }, the last of its environment
+let line = -1;
+
+export class Interrupted extends Error {
+  constructor() {
+    super('the run was interrupted; variables are kept');
+    this.name = 'Interrupted';
+    this.stack = `Interrupted: ${this.message}`;
+  }
+}
+
+/** Something that is no error was thrown. */
+class Thrown extends Error {
+  constructor(value) {
+    super(inspect(value));
+    this.stack = `Uncaught ${this.message}`;
+  }
+}
+
+const asError = (value) => util.types.isNativeError(value) || value instanceof Error ? value : new Thrown(value);
+
+function describe(error) {
+  const cause = error.cause instanceof Error ? `\n[cause]: ${trimmed(error.cause)}` : '';
+  return `${trimmed(error)}${cause}\n`;
+}
+
+/** The module that code asked for and did not find; "" for other errors. */
+function missingModule({ code, message, missing }) {
+  if (missing !== undefined) return missing;
+  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return '';
+  return /Cannot find (?:package|module) '([^']+)'/.exec(message)?.[1] ?? '';
+}
+
+async function show(id, value, flags) {
+  const parts = await bundle(value);
+  send(line, DISPLAY, id, [parts.length, ...parts.flat()], flags);
+}
+
+/** The end of the current run; with an error unless all went well. */
+export function end(error, place = '') {
+  const { id, count, before } = current;
+  current = null;
+  for (const [name, value] of before)
+    if (value === undefined) delete process.env[name]; else process.env[name] = value;
+  if (error !== undefined)
+    send(line, ERROR, id, [String(error.name), String(error.message), place + describe(error), missingModule(error)]);
+  send(line, DONE, id, [count, Number(error === undefined)]);
+}
+
+export const isRunning = () => current !== null;
+
+/** Variables of one run ("NAME=value", a NUL behind each); gives what was there before. */
+function environment(variables) {
+  const before = [];
+  for (const [, name, value] of variables.matchAll(/([^=\0]+)=([^\0]*)\0/g)) {
+    before.push([name, process.env[name]]);
+    process.env[name] = value;
+  }
+  return before;
+}
+
+const isCurrent = (id) => current?.id === id;
+
+/** What drive.mjs calls. A run that was stopped may still come to its end: nobody asks any more. */
+const calls = (heard) => ({
+  ready: (version) => send(line, READY, 0, [version]),
+  begin: (id, count, variables) => { current = { id, count, before: environment(variables) }; },
+  fail: (id, value, place) => { if (isCurrent(id)) end(asError(value), place); },
+  refuse: (id, message) => { if (isCurrent(id)) end(Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
+  interrupt: (id) => { heard(); if (isCurrent(id)) end(new Interrupted()); },
+  settle: async (id, value) => {
+    if (isCurrent(id) && value !== undefined)
+      await show(id, value, MAIN).catch((error) => stray(error));
+    if (isCurrent(id)) end();
+  },
+});
+
+export class Exit extends Error {
+  constructor(code) {
+    super(String(code ?? process.exitCode ?? 0));
+    this.name = 'SystemExit';
+    this.stack = `SystemExit: ${this.message}`;
+  }
+}
+
+export class NoInput extends Error {
+  constructor() {
+    super('nobody can be asked here: give what the code needs as a variable or a file');
+    this.name = 'NoInput';
+  }
+}
+
+/** Errors outside of the run itself, in a timer say: some end the run, all others are told. */
+export function stray(error) {
+  if ((error instanceof Exit || error instanceof NoInput) && current !== null) return end(error);
+  writeAll(2, Buffer.from(`Uncaught ${describe(asError(error))}`.replace(/^Uncaught Uncaught/, 'Uncaught')));
+}
+
+/** Imports of a cell are resolved from its working directory, as if it were a file there. */
+export const here = () => pathToFileURL(path.join(process.cwd(), 'cell.js')).href;
+
+// Output goes out at once and in order, whatever the code does next.
+function writeAtOnce() {
+  for (const [out, fd] of [[process.stdout, 1], [process.stderr, 2]])
+    out._write = (chunk, encoding, done) => {
+      writeAll(fd, typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
+      done();
+    };
+}
+
+/** Code that would leave, or ask somebody. */
+function stayAlone() {
+  process.exit = (code) => { throw new Exit(code); };
+  Object.defineProperty(process, 'stdin', { configurable: true, value: new stream.Readable({
+    read() { this.destroy(new NoInput()); },
+  }) });
+  globalThis.prompt = () => { throw new NoInput(); };
+}
+
+/** `lineFd`: where frames go; `heard`: says that an interrupt was dealt with; `load(name, options)` imports,
+ * `require()` gives the function of that name. */
+export function furnish({ lineFd, heard = () => {}, load, require }) {
+  line = lineFd;
+  Object.defineProperty(globalThis, Symbol.for('sandglass.kernel'), { value: calls(heard) });
+  writeAtOnce();
+  stayAlone();
+  provide(load);
+  Object.defineProperty(globalThis, 'require', { get: require, configurable: true });
+  globalThis.display = async (...values) => {
+    for (const value of values) await show(current?.id ?? 0, value, 0);
+  };
+}

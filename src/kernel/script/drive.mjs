@@ -1,0 +1,90 @@
+// What drives a kernel of JavaScript, in a thread of its own: it reads the line and has V8 evaluate
+// cells on the main thread, through V8's own REPL mode, which knows top-level await, the value of the
+// last expression and names declared again.
+//
+// It is a thread because answers of V8's inspector may come at any time, in the middle of a garbage
+// collection too (a promise that can never settle is collected with the cell that waits for it), and
+// only another thread can take them then. No frame of ours lies below a cell, so that an interrupt
+// ends the cell and nothing else.
+
+import module from 'node:module';
+import process from 'node:process';
+import { withImports } from './imports.mjs';
+import { receive, RUN } from './wire.mjs';
+
+export const plain = (value) => ({ value });
+
+/** Types blanked out in place; what has code behind it (enum, namespace) is compiled instead. */
+function withoutTypes(code) {
+  try {
+    return module.stripTypeScriptTypes(code);
+  } catch (error) {
+    if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    return module.stripTypeScriptTypes(code, { mode: 'transform' });
+  }
+}
+
+/** V8 knows where a syntax error is, and its stack does not say. */
+function placeOf({ exception, lineNumber, columnNumber, stackTrace }, code, name, prefix) {
+  if (exception?.className !== 'SyntaxError' || stackTrace !== undefined) return '';
+  const text = code.split('\n')[lineNumber];
+  const column = Math.max(0, columnNumber - (lineNumber === 0 ? prefix.length : 0));
+  return text === undefined ? '' : `${name}:${lineNumber + 1}\n${text}\n${' '.repeat(column)}^\n\n`;
+}
+
+const argument = ({ objectId, unserializableValue, value }) =>
+  objectId !== undefined ? { objectId } : unserializableValue !== undefined ? { unserializableValue } : { value };
+
+/** `post(method, params)` asks the inspector, `nudge()` has the main thread's queues move on, `prefix`
+ * stands before every cell, `typed` says that JavaScript is TypeScript too. Gives what can be asked about
+ * it: `running()`, the number of the run under way or 0, and `call`, for functions of around.mjs. */
+export async function drive({ post, line, version, nudge = () => {}, prefix = '', typed = false }) {
+  let count = 0;
+  let running = 0;
+  const { result: kernel } = await post('Runtime.evaluate', {
+    expression: 'globalThis[Symbol.for("sandglass.kernel")]' });
+
+  /** Calls a function of around.mjs on the main thread. */
+  const call = (name, ...args) => post('Runtime.callFunctionOn', {
+    objectId: kernel.objectId, arguments: args, functionDeclaration: `function (...args) { this.${name}(...args); }` });
+
+  async function evaluate(id, name, code) {
+    try {
+      const answer = post('Runtime.evaluate', { expression: `${prefix}${withImports(code)}\n//# sourceURL=${name}`,
+        replMode: true, awaitPromise: true, objectGroup: `run-${id}` });
+      nudge();
+      const { result, exceptionDetails: failure } = await answer;
+      if (failure === undefined) await call('settle', plain(id), argument(result));
+      else await call('fail', plain(id), argument(failure.exception ?? result), plain(placeOf(failure, code, name, prefix)));
+    } catch (error) {
+      // "Promise was collected": what it waits for never comes, and it waits on until it is stopped.
+      if (error.message.includes('terminated')) await call('interrupt', plain(id));
+    }
+    post('Runtime.releaseObjectGroup', { objectGroup: `run-${id}` }).catch(() => {});
+    nudge();
+  }
+
+  async function run(id, code, language, variables) {
+    const name = `cell-${count += 1}`;
+    running = id;
+    call('begin', plain(id), plain(count), plain(variables)).catch(() => {});
+    const isTyped = /^(?:m|c)?ts$|^typescript$/.test(language);
+    try {
+      if (typed || isTyped) code = withoutTypes(code);
+    } catch (error) {
+      const [message] = error.message.replace(/^SyntaxError: /, '').split('\n  |');
+      if (isTyped) return call('refuse', plain(id), plain(message));
+      // V8 says what is wrong with it as JavaScript.
+    }
+    return evaluate(id, name, code);
+  }
+
+  // Whoever closes the line wants nobody to live on, however busy.
+  receive(line, (type, id, [code, language, variables = '']) => {
+    if (type === RUN) run(id, code, language, variables).catch(() => {});
+  }, () => process.kill(process.pid, 'SIGKILL'));
+  // What is slow the first time happens before anybody waits for it.
+  await post('Runtime.evaluate', { expression: `${prefix}0`, replMode: true, awaitPromise: true });
+  await call('ready', plain(version));
+  return { call, running: () => running };
+}

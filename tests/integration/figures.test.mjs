@@ -1,0 +1,46 @@
+// What operators see: figures for Prometheus, and `sandglass top`.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { run, serve, until } from './lib.mjs';
+
+const T = { timeout: 60000 };
+
+test('figures by tier and outcome; top', T, async (t) => {
+  const server = await serve(t);
+  const call = (method, path, body) => server.get(path, { method, body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' } });
+  const name = 'a-name-that-is-much-too-long-for-a-table-of-eighty-columns-x';
+  const { id } = await (await call('POST', '/v1/sandboxes', { tier: 'memory', name })).json();
+  const other = await (await call('POST', '/v1/sandboxes', { tier: 'memory', idleMs: 1 })).json();
+  await call('POST', `/v1/sandboxes/${id}/files/stat`, { path: '/workspace/none' });
+  await call('POST', `/v1/sandboxes/${id}/files/list`, { path: '/workspace' });
+  const text = async () => (await server.get('/metrics')).text();
+  await until(async () => (await text()).includes('sandglass_sandboxes{tier="memory",state="paused"} 1'));
+  const figures = await text();
+  for (const line of [
+    'sandglass_sandboxes{tier="memory",state="running"} 1', 'sandglass_timeouts_total{kind="idle"} 1',
+    'sandglass_sandboxes{tier="jail",state="running"} 0',
+    'sandglass_sandbox_create_seconds_count{tier="memory",outcome="ok"} 2',
+    'sandglass_file_seconds_count{tier="memory",verb="stat",outcome="not_found"} 1',
+    'sandglass_file_seconds_count{tier="memory",verb="list",outcome="ok"} 1',
+    'sandglass_commands_running 0', 'sandglass_store_failures_total 0', 'sandglass_maker_restarts_total 0',
+  ]) assert.ok(figures.includes(`${line}\n`), line);
+  assert.match(figures, /sandglass_store_commit_seconds_count [1-9]/);
+  // Each name is told once, and every line is one of Prometheus' form.
+  const heads = figures.match(/^# TYPE \S+/gm);
+  assert.equal(new Set(heads).size, heads.length);
+  for (const line of figures.trimEnd().split('\n'))
+    assert.match(line, /^(# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"]*",?)+\})? [-+.e\d]+)$/, line);
+
+  const env = { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token };
+  const top = await run(['top', '--once'], { env });
+  assert.equal(top.code, 0, top.stderr);
+  const lines = top.stdout.trimEnd().split('\n');
+  assert.match(lines[0], /^2 sandboxes, 1 running, 1 paused$/);
+  assert.match(lines[3], /^ID +TIER +STATE +MB +ACTIVE ENDS +NAME$/);
+  assert.deepEqual(lines.slice(4).map((line) => line.split(/\s+/)[0]), [other.id, id]);
+  for (const line of lines) assert.ok(line.length <= 80, `${line.length}: ${line}`);
+  const json = await run(['top', '--json'], { env });
+  assert.equal(JSON.parse(json.stdout).sandboxes.length, 2);
+  for (const each of [id, other.id]) await call('DELETE', `/v1/sandboxes/${each}`);
+});
