@@ -72,7 +72,7 @@ static void run_bwrap(void *ctx)
 static bool prepare_bwrap(void)
 {
     static struct sock_filter program[FILTER_INSNS_MAX];
-    size_t size = filter_compile(program) * sizeof *program;
+    size_t size = filter_compile(program, FILTER_WHOLE) * sizeof *program;
     AUTO_CLOSE int fd = memfd_create("filter", MFD_CLOEXEC);
     return fd >= 0 && write(fd, program, size) == (ssize_t)size && dup2(fd, FILTER_FD) >= 0 &&
            try_bwrap() == 0;

@@ -1,8 +1,8 @@
-/* pid 1 of every jail: a static program of its own, run from a sealed memfd. */
+/* pid 1 of every jail, and what it is a copy of: a static program run from a sealed memfd. */
 
-#include "jail/init.h"
+#include "jail/seed.h"
 
 int main(void)
 {
-    return init_main();
+    return seed_main();
 }

@@ -74,9 +74,6 @@ struct cgroup_doors {
 };
 int cgroup_doors(const struct cgroup_host *host, struct cgroup *cgroup, bool unified_too,
                  struct cgroup_doors *ret_doors, struct err *err) MUST_USE;
-/* Called by the process itself: the kernel may make it wait for a grace period of many
- * milliseconds, for which the maker has no time. */
-int cgroup_enter(const struct cgroup_doors *doors, struct err *err) MUST_USE;
 /* Ends every process in it. False when the host has no cgroup.kill: end the pid namespace's init
  * through its pidfd then. */
 bool cgroup_kill(const struct cgroup_host *host, struct cgroup *cgroup);

@@ -151,14 +151,6 @@ int cgroup_doors(const struct cgroup_host *host, struct cgroup *cgroup, bool uni
     return 0;
 }
 
-int cgroup_enter(const struct cgroup_doors *doors, struct err *err)
-{
-    for (size_t i = 0; i < doors->count; i++)
-        if (SYS(write(doors->fds[i], "0", 1)) < 0)
-            return err_sys(err, errno, "enter a control group");
-    return 0;
-}
-
 bool cgroup_kill(const struct cgroup_host *host, struct cgroup *cgroup)
 {
     if (cgroup->name[0] == '\0' || host->fds[CG_UNIFIED] < 0)

@@ -212,22 +212,40 @@ struct range {
     enum filter_action action;
 };
 
-static enum filter_action action_of(int nr)
+/* What a jail's first process still needs while it builds its fence and the table does not allow.
+ */
+static const int setup_calls[] = {
+    SYS_chroot,      SYS_clone3,     SYS_fsconfig,  SYS_fsmount,    SYS_fsopen,
+    SYS_mount,       SYS_move_mount, SYS_open_tree, SYS_pivot_root, SYS_setdomainname,
+    SYS_sethostname, SYS_setns,      SYS_umount2,   SYS_unshare,    SYS_mount_setattr};
+
+static bool is_setup_call(int nr)
 {
+    for (size_t i = 0; i < countof(setup_calls); i++)
+        if (setup_calls[i] == nr)
+            return true;
+    return false;
+}
+
+/* Of two filters the stricter verdict counts, so both parts together are the whole. */
+static enum filter_action action_of(int nr, enum filter_part part)
+{
+    if (part != FILTER_WHOLE && is_setup_call(nr) == (part == FILTER_EARLY))
+        return FILTER_ALLOW;
     for (size_t i = 0; i < filter_row_count; i++)
         if (filter_rows[i].nr == nr)
             return filter_rows[i].action;
     return FILTER_ENOSYS;
 }
 
-static size_t make_ranges(struct range ranges[RANGES_MAX])
+static size_t make_ranges(struct range ranges[RANGES_MAX], enum filter_part part)
 {
     int last = 0;
     for (size_t i = 0; i < filter_row_count; i++)
         last = MAX(last, filter_rows[i].nr);
     size_t count = 0;
     for (int nr = 0; nr <= last + 1; nr++) {
-        enum filter_action action = action_of(nr);
+        enum filter_action action = action_of(nr, part);
         if (count > 0 && ranges[count - 1].action == action)
             continue;
         assert(count < RANGES_MAX);
@@ -307,31 +325,34 @@ static void emit_head(struct program *program, size_t search)
     (void)emit(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
 }
 
-size_t filter_compile(struct sock_filter *out)
+size_t filter_compile(struct sock_filter *out, enum filter_part part)
 {
     struct range ranges[RANGES_MAX];
-    size_t count = make_ranges(ranges);
+    size_t count = make_ranges(ranges, part);
     struct program program = {.insns = out};
     emit_head(&program, emit_search(&program, ranges, count));
     memmove(out, out + FILTER_INSNS_MAX - program.len, program.len * sizeof *out);
     return program.len;
 }
 
-static struct sock_filter prepared[FILTER_INSNS_MAX];
-static size_t prepared_len;
+static struct {
+    struct sock_filter insns[FILTER_INSNS_MAX];
+    size_t len;
+} prepared[FILTER_PARTS];
 
-void filter_prepare(void)
+void filter_prepare(enum filter_part part)
 {
-    if (prepared_len == 0)
-        prepared_len = filter_compile(prepared);
+    if (prepared[part].len == 0)
+        prepared[part].len = filter_compile(prepared[part].insns, part);
 }
 
-int filter_install(struct err *err)
+int filter_install(enum filter_part part, struct err *err)
 {
     if (!DEFENDED(SECCOMP))
         return 0;
-    filter_prepare();
-    struct sock_fprog program = {.len = (unsigned short)prepared_len, .filter = prepared};
+    filter_prepare(part);
+    struct sock_fprog program = {.len = (unsigned short)prepared[part].len,
+                                 .filter = prepared[part].insns};
     if (SYS(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) !=
         0)
         return err_sys(err, errno == 0 ? EBUSY : errno,

@@ -38,11 +38,16 @@ struct filter_row {
 extern const struct filter_row filter_rows[];
 extern const size_t filter_row_count;
 
+/* Loading a filter takes the kernel longer the longer it is. So what jails are copied from has the
+ * long part of the table already, all but what building a fence needs, and the copy adds the rest
+ * when its fence stands. Both parts together refuse what the whole refuses. */
+enum filter_part { FILTER_WHOLE, FILTER_EARLY, FILTER_LATE, FILTER_PARTS };
+
 /* Writes at most FILTER_INSNS_MAX instructions and gives their number. */
-size_t filter_compile(struct sock_filter *out);
+size_t filter_compile(struct sock_filter *out, enum filter_part part);
 
 /* Compiles ahead of time: children then inherit the program. */
-void filter_prepare(void);
+void filter_prepare(enum filter_part part);
 
-/* For every thread of this process, and for good. Needs no_new_privs. */
-int filter_install(struct err *err) MUST_USE;
+/* For every thread of this process, and for good. Needs no_new_privs or CAP_SYS_ADMIN. */
+int filter_install(enum filter_part part, struct err *err) MUST_USE;

@@ -117,7 +117,7 @@ static int write_proc(const char *who, const char *name, const char *text, struc
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%s/%s", who, name);
-    AUTO_CLOSE int fd = SYS(open(path, O_WRONLY | O_CLOEXEC));
+    AUTO_CLOSE int fd = SYS(openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", path);
     if (SYS(write(fd, text, strlen(text))) < 0)
@@ -143,6 +143,11 @@ int ids_write_maps(pid_t pid, uint32_t inner, uint32_t outer, struct err *err)
     char who[16];
     (void)snprintf(who, sizeof who, "%d", (int)pid);
     return write_maps(who, inner, outer, outer, err);
+}
+
+int ids_map_self(uint32_t inner, uint32_t outer, struct err *err)
+{
+    return write_maps("self", inner, outer, outer, err);
 }
 
 int ids_enter_own_namespace(struct err *err)

@@ -39,6 +39,9 @@ void ids_give_back(struct ids *ids, uint32_t id);
  * namespace; forbids setgroups. */
 int ids_write_maps(pid_t pid, uint32_t inner, uint32_t outer, struct err *err) MUST_USE;
 
+/* The same for this process, which made its namespace while it was `outer`. */
+int ids_map_self(uint32_t inner, uint32_t outer, struct err *err) MUST_USE;
+
 /* Without privilege: makes the caller root of a user namespace of its own, in which it may build
  * jails. */
 int ids_enter_own_namespace(struct err *err) MUST_USE;

@@ -420,15 +420,15 @@ static void wait_once(void)
         on_message();
 }
 
-int init_main(void)
+void init_serve(void)
 {
-    /* exec made us readable by our uid, which is the tenant's too. */
-    if (DEFENDED(INIT_UNDUMPABLE) && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-        return 1;
+    /* Our uid is the tenant's too. */
+    if (prctl(PR_SET_DUMPABLE, !DEFENDED(INIT_UNDUMPABLE), 0, 0, 0) < 0)
+        _exit(1);
     self.control_fd = SETUP_CONTROL_FD;
     if (fcntl(self.control_fd, F_SETFD, FD_CLOEXEC) < 0 ||
         fcntl(SETUP_OOM_FD, F_SETFD, FD_CLOEXEC) < 0)
-        return 1;
+        _exit(1);
     open_signals();
     self.out = buf_with_limit(WIRE_MAX);
     wire_begin(&self.out, INIT_READY, 0);

@@ -36,6 +36,8 @@ enum init_message {
     INIT_FAILED,      /* err: to a file verb, a connect or an adopt; last one */
     /* before init runs, to the maker alone */
     INIT_LAYER = 192, /* with the writable layer, when it lies in memory */
+    INIT_BORN,        /* pid outside; with its pidfd: from the seed, at any time */
+    INIT_UNBORN,      /* err: the seed could not clone; last message of all */
 };
 
 enum { INIT_FLAG_TTY = 1 };
@@ -49,5 +51,5 @@ enum init_stage {
     INIT_STAGE_INTERPRETER, /* the program is there, what its first line or header names is not */
 };
 
-/* All of pid 1. */
-int init_main(void);
+/* All of pid 1, once the fence stands. */
+void init_serve(void) NORETURN;

@@ -4,6 +4,7 @@
 
 #include <linux/mount.h>
 #include <linux/sched.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -64,6 +65,12 @@ static inline int k_fspick(int dir_fd)
 static inline int k_pidfd_send_signal(int pidfd, int sig)
 {
     return (int)SYS(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));
+}
+/* Linux 6.11; elsewhere -1. */
+static inline int k_pidfd_mount_ns(int pidfd)
+{
+    enum { GET_MNT_NAMESPACE = 0xff03 };
+    return ioctl(pidfd, GET_MNT_NAMESPACE, 0);
 }
 static inline int k_close_range(unsigned first, unsigned last, unsigned flags)
 {

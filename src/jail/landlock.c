@@ -64,7 +64,7 @@ static int allow_fd(int ruleset, int fd, const char *path, uint64_t access, stru
 
 static int allow(int ruleset, const char *path, uint64_t access, struct err *err)
 {
-    AUTO_CLOSE int fd = SYS(open(path, O_PATH | O_CLOEXEC));
+    AUTO_CLOSE int fd = SYS(openat(AT_FDCWD, path, O_PATH | O_CLOEXEC));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", path);
     return allow_fd(ruleset, fd, path, access, err);

@@ -33,17 +33,13 @@ static int limit(int which, rlim_t value, const char *name, struct err *err)
     return 0;
 }
 
-int lockdown_rlimits(const struct jail_limits *limits, struct err *err)
+int lockdown_common_rlimits(struct err *err)
 {
-    rlim_t pids = limits->pids == JAIL_UNLIMITED || !DEFENDED(LIMIT_PIDS)
-                      ? RLIM_INFINITY
-                      : (rlim_t)limits->pids + 1;
     const struct {
         int which;
         rlim_t value;
         const char *name;
     } rows[] = {
-        {RLIMIT_NOFILE, DEFENDED(LIMIT_FILES) ? (rlim_t)limits->nofile : RLIM_INFINITY, "NOFILE"},
         {RLIMIT_CORE, DEFENDED(LIMIT_CORE) ? 0 : RLIM_INFINITY, "CORE"},
         {RLIMIT_MEMLOCK, DEFENDED(LIMIT_MEMLOCK) ? MEMLOCK : RLIM_INFINITY, "MEMLOCK"},
         {RLIMIT_MSGQUEUE, 0, "MSGQUEUE"},
@@ -51,14 +47,24 @@ int lockdown_rlimits(const struct jail_limits *limits, struct err *err)
         {RLIMIT_STACK, STACK, "STACK"},
         {RLIMIT_RTPRIO, 0, "RTPRIO"},
         {RLIMIT_NICE, 0, "NICE"},
-        /* Counted per user namespace: holds where there is no pids controller. */
-        {RLIMIT_NPROC, pids, "NPROC"},
     };
     for (size_t i = 0; i < countof(rows); i++)
         if (limit(rows[i].which, rows[i].value, rows[i].name, err) < 0)
             return -1;
     (void)umask(022);
     return 0;
+}
+
+int lockdown_own_rlimits(const struct jail_limits *limits, struct err *err)
+{
+    rlim_t files = DEFENDED(LIMIT_FILES) ? (rlim_t)limits->nofile : RLIM_INFINITY;
+    rlim_t pids = limits->pids == JAIL_UNLIMITED || !DEFENDED(LIMIT_PIDS)
+                      ? RLIM_INFINITY
+                      : (rlim_t)limits->pids + 1;
+    if (limit(RLIMIT_NOFILE, files, "NOFILE", err) < 0)
+        return -1;
+    /* Counted per user namespace: holds where there is no pids controller. */
+    return limit(RLIMIT_NPROC, pids, "NPROC", err);
 }
 
 static int drop_bounding_set(struct err *err)

@@ -8,7 +8,9 @@ struct err;
 
 /* Descriptors above `last` are closed, in this process alone. */
 int lockdown_descriptors(int last, struct err *err) MUST_USE;
-int lockdown_rlimits(const struct jail_limits *limits, struct err *err) MUST_USE;
+/* Those that every jail has, and those that its plan gives. */
+int lockdown_common_rlimits(struct err *err) MUST_USE;
+int lockdown_own_rlimits(const struct jail_limits *limits, struct err *err) MUST_USE;
 /* Every capability set empty, the bounding set too, securebits locked, no_new_privs. */
 int lockdown_privileges(struct err *err) MUST_USE;
 

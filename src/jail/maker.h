@@ -9,11 +9,12 @@
 #include "jail/mounts.h"
 #include "jail/net_stock.h"
 #include "jail/relayer_memory.h"
+#include "jail/seed_link.h"
 #include "jail/undertaker.h"
 
 struct err;
 
-enum { MAKER_KEEP = 32, MAKER_DOCKS = 8, MAKER_DOCK_FIRST = 8 };
+enum { MAKER_KEEP = 32 };
 
 struct maker {
     struct ids ids;
@@ -23,10 +24,10 @@ struct maker {
     int self_fd; /* pidfd of this process */
     int init_fd; /* sealed memfd */
     size_t keep; /* groups and networks that are kept to serve again */
-    int docks[MAKER_DOCKS];
-    bool docked[MAKER_DOCKS];
     struct net_stock nets;
     struct undertaker undertaker;
+    struct seed_link seed;
+    bool masks_all; /* of /proc: jails are made as the host's root */
 };
 
 /* One jail as the maker sees it. */
@@ -40,8 +41,6 @@ struct made {
     struct relayer_memory memory; /* of which layers its root is, then */
     int sockets[JAIL_SOCKETS];    /* of JAIL_NET_GATEWAY; -1: none */
     bool has_sources;             /* directories of the host are mounted in it */
-    struct mount_set *mounts;     /* until maker_undock: its process takes them from our table */
-    int dock; /* 1 + the index of the dock that its process starts from; 0: none */
     bool has_gateway, has_routes; /* routes without a gateway: opening one has failed */
     uint32_t outer_id;
     struct cgroup cgroup;
@@ -53,12 +52,10 @@ struct made {
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
 
-/* Returns when the jail's process runs; its first message on control_fd says how it went. A process
- * that dies before it can say anything shows on the pidfd alone. */
+/* Returns when its making has begun. Messages on control_fd (jail/init.h) say how it goes on:
+ * INIT_BORN, which brings the pid and the pidfd, and INIT_READY. */
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err) MUST_USE;
-/* To be called with its first message: it has what it needs. */
-void maker_undock(struct maker *maker, struct made *made);
 /* Holds the jail's file tree, so that taking it apart does not delay the news of its end. One with
  * anything of the host's in it is not held: whoever hears of its end may want that back. */
 void maker_hold_tree(struct maker *maker, struct made *made);

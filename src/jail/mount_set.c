@@ -96,19 +96,25 @@ static int open_source(const struct template *template, const char *path, bool w
     return fd_take(&tree);
 }
 
-static int add_item(struct mount_set *set, const struct template *template, const char *src,
-                    const char *dst, bool writable, uint32_t outer, struct owner_map *map,
-                    struct err *err)
+void mount_set_add(struct mount_set *set, int fd, const char *dst, bool writable)
 {
-    int fd = open_source(template, src, writable, outer, map, err);
     struct stat st;
-    if (fd < 0)
-        return -1;
+    assert(set->count < countof(set->items));
     set->items[set->count].fd = fd;
     set->items[set->count].dst = dst;
     set->items[set->count].writable = writable;
     set->items[set->count].is_dir = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
     set->count++;
+}
+
+static int add_item(struct mount_set *set, const struct template *template, const char *src,
+                    const char *dst, bool writable, uint32_t outer, struct owner_map *map,
+                    struct err *err)
+{
+    int fd = open_source(template, src, writable, outer, map, err);
+    if (fd < 0)
+        return -1;
+    mount_set_add(set, fd, dst, writable);
     return 0;
 }
 

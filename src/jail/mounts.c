@@ -167,6 +167,39 @@ static int add_proc(const char *root, struct err *err)
     return mask_proc(root, err);
 }
 
+/* One call instead of nine, for places whose path is ours alone: in the template's own tree no part
+ * of it can be a link. */
+static int put_plain(const char *type, const char *options, unsigned long flags, const char *path,
+                     struct err *err)
+{
+    if (SYS(mount("none", path, type, MS_NOSUID | flags, options)) < 0)
+        return err_sys(err, errno, "mount '%s'", path);
+    return 0;
+}
+
+static int put_plain_tmpfs(int64_t bytes, int64_t inodes, const char *mode, unsigned long flags,
+                           const char *path, struct err *err)
+{
+    char options[96];
+    (void)snprintf(options, sizeof options, "size=%lld,nr_inodes=%lld,mode=%s", (long long)bytes,
+                   (long long)inodes, mode);
+    return put_plain("tmpfs", options, MS_NODEV | flags, path, err);
+}
+
+static int add_plain_places(const struct jail_plan *plan, struct err *err)
+{
+    bool limited = DEFENDED(LIMIT_TMP);
+    int64_t bytes = limited ? plan->limits.tmp_bytes : 0;
+    int64_t inodes = limited ? plan->limits.tmp_inodes : 0;
+    if (put_plain_tmpfs(bytes, inodes, "1777", 0, "/tmp", err) < 0 ||
+        put_plain_tmpfs(bytes, inodes, "1777", MS_NOEXEC, "/dev/shm", err) < 0)
+        return -1;
+    return put_plain("devpts",
+                     DEFENDED(LIMIT_PTYS) ? "newinstance,ptmxmode=0666,mode=0620,max=16"
+                                          : "newinstance,ptmxmode=0666,mode=0620",
+                     MS_NOEXEC, "/dev/pts", err);
+}
+
 static int add_memory_places(const struct jail_plan *plan, struct err *err)
 {
     static const char *const pts[] = {"newinstance", "ptmxmode=0666", "mode=0620",
@@ -186,14 +219,13 @@ static int add_memory_places(const struct jail_plan *plan, struct err *err)
 }
 
 /* Shows a directory of the writable layer in the tree. */
-static int show(int layer_fd, const char *name, const char *path, struct err *err)
+static int show(const char *name, const char *path, struct err *err)
 {
-    if (SYS(mkdirat(layer_fd, name, 0755)) < 0)
+    if (SYS(mkdir(name, 0755)) < 0)
         return err_sys(err, errno, "make '%s'", path);
-    AUTO_CLOSE int tree = k_open_tree(layer_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        return err_sys(err, errno, "open '%s'", path);
-    return mounts_put(tree, path, true, err);
+    if (SYS(mount(name, path, NULL, MS_BIND, NULL)) < 0)
+        return err_sys(err, errno, "mount '%s'", path);
+    return 0;
 }
 
 /* A root that stays read-only: one filesystem in memory holds home and workspace, so that one
@@ -207,12 +239,13 @@ static int build_plain(const struct jail_plan *plan, struct err *err)
         return err_sys(err, errno, "copy the template");
     if (mounts_put(tree, NEW_ROOT, true, err) < 0)
         return -1;
-    AUTO_CLOSE int layer = mounts_new_memory(plan, err);
-    if (layer < 0 || mounts_put(layer, WRITABLE, true, err) < 0)
+    bool limited = DEFENDED(LIMIT_DISK);
+    if (put_plain_tmpfs(limited ? plan->limits.disk_bytes : 0,
+                        limited ? plan->limits.disk_inodes : 0, "0755", 0, WRITABLE, err) < 0)
         return -1;
-    if (show(layer, "home", NEW_ROOT "/home/sandbox", err) < 0)
+    if (show(WRITABLE "/home", NEW_ROOT "/home/sandbox", err) < 0)
         return -1;
-    return plan->workspace == NULL ? show(layer, "workspace", NEW_ROOT "/workspace", err) : 0;
+    return plan->workspace == NULL ? show(WRITABLE "/workspace", NEW_ROOT "/workspace", err) : 0;
 }
 
 /* Makes the place for a volume, where the tree lets us: a read-only root has /mnt and friends, so
@@ -311,7 +344,8 @@ int mounts_enter(const struct mount_set *set, const struct jail_plan *plan,
         return -1;
     if (overlay && mounts_enter_overlay(plan, &ret_kept->anchor, err) < 0)
         return -1;
-    if (add_memory_places(plan, err) < 0 || add_volumes(set, overlay, err) < 0)
+    if ((overlay ? add_memory_places(plan, err) : add_plain_places(plan, err)) < 0 ||
+        add_volumes(set, overlay, err) < 0)
         return -1;
     if (SYS(chdir("/")) < 0)
         return err_sys(err, errno, "chdir '/'");

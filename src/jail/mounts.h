@@ -54,6 +54,8 @@ int mount_set_open(struct mount_set *set, const struct template *template,
                    const struct jail_plan *plan, uint32_t outer, struct owner_map *map,
                    struct err *err) MUST_USE;
 void mount_set_done(struct mount_set *set);
+/* Takes `fd`; `dst` is borrowed. There must be room. */
+void mount_set_add(struct mount_set *set, int fd, const char *dst, bool writable);
 /* The highest of its descriptors; -1: it has none. */
 int mount_set_top(const struct mount_set *set);
 

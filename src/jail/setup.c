@@ -16,14 +16,14 @@
 #include "jail/lockdown.h"
 #include "jail/wire.h"
 
-enum { INIT_FD = 5, ALIVE_FD = 6, ANCHOR_FD = 7 };
+enum { ANCHOR_FD = SETUP_ALIVE_FD + 1 };
 
 static int become_tenant(struct err *err)
 {
     /* The maps are written: ids other than ours do not exist in here. Capabilities over the new
      * namespaces stay until lockdown_privileges. */
-    if (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
-        SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
+    if (SYS(syscall(SYS_setresgid, JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
+        SYS(syscall(SYS_setresuid, JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
         return err_sys(err, errno, "become the sandbox user");
     if (SYS(setsid()) < 0 && errno != EPERM)
         return err_sys(err, errno, "setsid");
@@ -60,23 +60,16 @@ static int hand_layer(int layer, struct err *err)
 /* The few that init gets, at fixed numbers; the null device of the jail for 0 to 2. */
 static int arrange_descriptors(const struct setup *setup, int anchor, struct err *err)
 {
-    AUTO_CLOSE int kept = anchor < 0 ? -1 : fcntl(anchor, F_DUPFD_CLOEXEC, 10);
-    AUTO_CLOSE int control = fcntl(SETUP_CONTROL_FD, F_DUPFD, 10);
-    AUTO_CLOSE int init = fcntl(setup->init_fd, F_DUPFD, 10);
-    AUTO_CLOSE int alive = fcntl(setup->alive_fd, F_DUPFD, 10);
-    AUTO_CLOSE int oom = fcntl(setup->oom_fd, F_DUPFD, 10);
-    AUTO_CLOSE int null = open("/dev/null", O_RDWR);
-    if (control < 0 || oom < 0 || init < 0 || alive < 0 || null < 0)
-        return err_sys(err, errno, "arrange descriptors");
+    AUTO_CLOSE int null = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+    bool arranged = null >= 0;
     for (int fd = 0; fd <= 2; fd++)
-        if (SYS(dup2(null, fd)) < 0)
-            return err_sys(err, errno, "arrange descriptors");
-    if (SYS(dup2(control, SETUP_CONTROL_FD)) < 0 || SYS(dup2(oom, SETUP_OOM_FD)) < 0 ||
-        SYS(dup3(init, INIT_FD, O_CLOEXEC)) < 0 || SYS(dup3(alive, ALIVE_FD, O_CLOEXEC)) < 0)
+        arranged = arranged && SYS(dup2(null, fd)) >= 0;
+    arranged = arranged && SYS(dup2(setup->oom_fd, SETUP_OOM_FD)) >= 0;
+    if (anchor >= 0)
+        arranged = arranged && SYS(dup3(anchor, ANCHOR_FD, O_CLOEXEC)) >= 0;
+    if (!arranged)
         return err_sys(err, errno, "arrange descriptors");
-    if (anchor >= 0 && (kept < 0 || SYS(dup3(kept, ANCHOR_FD, O_CLOEXEC)) < 0))
-        return err_sys(err, errno, "arrange descriptors");
-    return lockdown_descriptors(anchor >= 0 ? ANCHOR_FD : ALIVE_FD, err);
+    return lockdown_descriptors(anchor >= 0 ? ANCHOR_FD : SETUP_ALIVE_FD, err);
 }
 
 /* The maker's pidfd is readable when it died before the kernel knew whom to kill with it. */
@@ -84,7 +77,7 @@ static int die_with_maker(struct err *err)
 {
     if (SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0)
         return err_sys(err, errno, "tie to the maker");
-    struct pollfd maker = {.fd = ALIVE_FD, .events = POLLIN};
+    struct pollfd maker = {.fd = SETUP_ALIVE_FD, .events = POLLIN};
     if (poll(&maker, 1, 0) != 0)
         return err_set(err, ERR_GONE, "the maker is gone");
     return 0;
@@ -100,25 +93,6 @@ static int second_fence(const struct setup *setup, bool anchored, struct err *er
     return landlock_restrict(mounts_writable(setup->plan), volumes, anchored ? ANCHOR_FD : -1, err);
 }
 
-static int reset_signals(struct err *err)
-{
-    sigset_t none;
-    (void)sigemptyset(&none);
-    for (int sig = 1; sig < 32; sig++)
-        (void)signal(sig, SIG_DFL);
-    if (SYS(sigprocmask(SIG_SETMASK, &none, NULL)) < 0)
-        return err_sys(err, errno, "reset signals");
-    return 0;
-}
-
-static int run_init(struct err *err)
-{
-    char name[] = "init";
-    char *argv[] = {name, NULL}, *env[] = {NULL};
-    (void)SYS(syscall(SYS_execveat, INIT_FD, "", argv, env, AT_EMPTY_PATH));
-    return err_sys(err, errno, "run init");
-}
-
 int setup_run(const struct setup *setup, struct err *err)
 {
     const struct jail_limits *limits = &setup->plan->limits;
@@ -128,15 +102,15 @@ int setup_run(const struct setup *setup, struct err *err)
     if (mounts_enter(setup->mounts, setup->plan, &kept, err) < 0)
         return -1;
     /* From here on only the jail's own tree can be named. */
-    if (hand_layer(kept.layer, err) < 0 || arrange_descriptors(setup, kept.anchor, err) < 0 ||
-        reset_signals(err) < 0)
+    if (hand_layer(kept.layer, err) < 0 || arrange_descriptors(setup, kept.anchor, err) < 0)
         return -1;
-    if (lockdown_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
+    if (lockdown_own_rlimits(limits, err) < 0 || lockdown_privileges(err) < 0)
         return -1;
     /* A change of credentials clears this, so not before. */
     if (die_with_maker(err) < 0)
         return -1;
-    if (second_fence(setup, kept.anchor >= 0, err) < 0 || filter_install(err) < 0)
+    if (second_fence(setup, kept.anchor >= 0, err) < 0 ||
+        lockdown_descriptors(SETUP_OOM_FD, err) < 0)
         return -1;
-    return run_init(err);
+    return filter_install(FILTER_LATE, err);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the first process of a jail does between clone and exec, in a fixed order. */
+/* What the first process of a jail does before it is init, in a fixed order. */
 
 #include "jail/mounts.h"
 
@@ -9,13 +9,11 @@ struct err;
 struct setup {
     const struct jail_plan *plan;
     const struct mount_set *mounts;
-    int control_fd; /* becomes SETUP_CONTROL_FD first of all */
-    int init_fd;    /* sealed memfd with the init program */
-    int alive_fd;   /* the maker's pidfd */
-    int oom_fd;     /* oom_score_adj of this process; becomes SETUP_OOM_FD */
+    int oom_fd; /* oom_score_adj of this process; becomes SETUP_OOM_FD */
 };
 
-enum { SETUP_CONTROL_FD = 3, SETUP_OOM_FD = 4 };
+/* The maker's pidfd is there already, and goes with what else is not for init. */
+enum { SETUP_CONTROL_FD = 3, SETUP_OOM_FD = 4, SETUP_ALIVE_FD = 5 };
 
-/* Returns only when it failed: the caller reports `err` and exits. */
+/* When it failed, the caller reports `err` and exits. */
 int setup_run(const struct setup *setup, struct err *err) MUST_USE;

@@ -49,6 +49,8 @@ static void run(void)
 static void leave(void)
 {
     warden_end_zygote();
+    seed_stop(&warden.maker.seed);
+    warden_hear_births();
     for (size_t i = 0; i < warden.slots.len; i++) {
         enum state state = warden.slots.ptr[i].state;
         if (state == BUILDING || state == POOLED || state == OWNED)

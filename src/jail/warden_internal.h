@@ -6,10 +6,10 @@
 #include "jail/maker.h"
 #include "jail/warden.h"
 
-/* A jail's way. BUILDING: its process sets itself up; control_fd is watched. POOLED: finished,
- * waits for an owner; pidfd is watched. OWNED: handed over by warden_hand_over(). ENDING: killed by
- * warden_end_jail(), pidfd is watched. BURIED: reaped by on_dead(); what it held is being put away.
- * FREE: the slot can be used again. */
+/* A jail's way. BUILDING: the seed was asked, its process sets itself up; control_fd is watched,
+ * and pidfd once it is known. POOLED: finished, waits for an owner; pidfd is watched. OWNED: handed
+ * over by warden_hand_over(). ENDING: killed by warden_end_jail(), pidfd is watched. BURIED: reaped
+ * by on_dead(); what it held is being put away. FREE: the slot can be used again. */
 enum state { FREE, BUILDING, POOLED, OWNED, ENDING, BURIED };
 
 struct slot {
@@ -24,6 +24,8 @@ struct slot {
     uint32_t forking; /* kernels that the zygote is about to put into it */
     char *fence;      /* what such a kernel needs to know; NULL: none can be */
     size_t fence_len;
+    bool is_ready;      /* while it is built: its fence stands */
+    struct err *broken; /* or why it does not */
 };
 
 struct warden {
@@ -74,6 +76,8 @@ void warden_end_jail(size_t index);
 /* Its groups are removed; the kernel may need a moment after the last process is reaped. */
 void warden_clear_jail(struct slot *slot);
 void warden_on_jail(uint64_t word);
+/* Takes the pidfds of all that the seed has made, before it leaves. */
+void warden_hear_births(void);
 
 /* warden_pool.c: jails that wait, and work that nobody waits for. */
 bool warden_serve_from_pool(const struct jail_plan *plan, uint32_t request);

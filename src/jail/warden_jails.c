@@ -54,7 +54,6 @@ int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err
     struct slot *slot = &warden.slots.ptr[index];
     slot->fence = warden_fence_of(plan, &slot->fence_len);
     watch(made.control_fd, index, false);
-    watch(made.pidfd, index, true);
     warden.pool_building += request == 0;
     warden.owed += request != 0;
     return 0;
@@ -82,7 +81,8 @@ static void on_dead(size_t index)
     maker_reap(&warden.maker, &slot->made);
     if (slot->answer_end)
         warden_say_stats(slot->request, &slot->made.last);
-    unwatch(slot->made.pidfd);
+    if (slot->made.pidfd >= 0)
+        unwatch(slot->made.pidfd);
     slot->state = BURIED;
     warden.buried++;
 }
@@ -98,8 +98,8 @@ void warden_end_jail(size_t index)
         warden.owed -= slot->request != 0;
     }
     slot->state = ENDING;
-    if (slot->is_dead)
-        on_dead(index);
+    if (slot->is_dead || slot->made.pidfd < 0)
+        on_dead(index); /* or it was never born */
     else
         maker_kill(&warden.maker, &slot->made);
 }
@@ -110,67 +110,60 @@ void warden_clear_jail(struct slot *slot)
         return;
     slot->state = FREE;
     free(slot->fence);
+    free(slot->broken);
     slot->fence = NULL;
+    slot->broken = NULL;
     warden.buried--;
 }
 
-/* What a new jail says first; its writable layer comes before that. */
-static ssize_t hear_built(struct made *made, struct wire_head *ret_head, struct wire_in *ret_in,
-                          struct err *err)
+static void take_word(size_t index, struct str packet, int fds[WIRE_FDS_MAX])
 {
-    for (;;) {
-        int fds[WIRE_FDS_MAX];
-        *ret_head = (struct wire_head){0};
-        ssize_t len = wire_recv(made->control_fd, warden.in, fds, false, err);
-        *ret_in = wire_open(str_n(warden.in, len > 0 ? (size_t)len : 0), ret_head);
-        bool is_layer = len > 0 && ret_head->type == INIT_LAYER && made->layer_fd < 0;
-        if (is_layer)
-            made->layer_fd = fd_take(&fds[0]);
-        wire_close_fds(fds);
-        if (!is_layer)
-            return len;
+    struct slot *slot = &warden.slots.ptr[index];
+    struct wire_head head;
+    struct wire_in in = wire_open(packet, &head);
+    if (head.type == INIT_BORN && slot->made.pidfd < 0 && fds[0] >= 0) {
+        slot->made.pid = (pid_t)wire_get_u32(&in);
+        slot->made.pidfd = fd_take(&fds[0]);
+        watch(slot->made.pidfd, index, true);
+    } else if (head.type == INIT_LAYER && slot->made.layer_fd < 0) {
+        slot->made.layer_fd = fd_take(&fds[0]);
+    } else if (head.type == INIT_READY && wire_ended(&in)) {
+        slot->is_ready = true;
+    } else if ((head.type == INIT_BROKEN || head.type == INIT_UNBORN) && slot->broken == NULL) {
+        slot->broken = mem_alloc(sizeof *slot->broken);
+        wire_get_err(&in, slot->broken);
     }
 }
 
-/* First word of a new jail: ready, or why not. */
-static void on_built(size_t index)
+/* What the seed and the jail's process say while it is built comes in either order. Says whether it
+ * is over: the jail is ready and we know its pidfd, or all who could still speak are gone, which is
+ * when a failure is known to be whole. */
+static bool hear_built(size_t index)
+{
+    struct slot *slot = &warden.slots.ptr[index];
+    while (!slot->is_ready || slot->made.pidfd < 0) {
+        struct err err = {0};
+        int fds[WIRE_FDS_MAX];
+        ssize_t len = wire_recv(slot->made.control_fd, warden.in, fds, false, &err);
+        if (len < 0 && err.sys == EAGAIN)
+            return false;
+        if (len <= 0) {
+            slot->is_ready = false;
+            return true;
+        }
+        take_word(index, str_n(warden.in, (size_t)len), fds);
+        wire_close_fds(fds);
+    }
+    return true;
+}
+
+static void fail_build(size_t index)
 {
     struct slot *slot = &warden.slots.ptr[index];
     struct err err = {0};
-    struct wire_head head = {0};
-    struct wire_in in = {0};
-    ssize_t len = hear_built(&slot->made, &head, &in, &err);
-    if (len < 0 && err.sys == EAGAIN && !slot->is_dead)
-        return;
     uint32_t request = slot->request;
-    bool for_pool = request == 0;
-    if (for_pool &&
-        (slot->profile != warden.profile_number || warden.pool_ready >= warden.pool_target)) {
-        warden_end_jail(index); /* the pool was changed while it was built */
-        return;
-    }
-    if (head.type == INIT_READY && wire_ended(&in)) {
-        unwatch(slot->made.control_fd);
-        maker_undock(&warden.maker, &slot->made);
-        warden.pool_building -= request == 0;
-        warden.owed -= request != 0;
-        if (request != 0) {
-            warden_hand_over(index, request);
-            maker_hold_tree(&warden.maker, &slot->made);
-            return;
-        }
-        slot->state = POOLED;
-        warden.pool_ready++;
-        if (slot->is_dead) {
-            on_dead(index);
-            return;
-        }
-        maker_hold_tree(&warden.maker, &slot->made);
-        warden_rehearse(slot);
-        return;
-    }
-    if (head.type == INIT_BROKEN)
-        wire_get_err(&in, &err);
+    if (slot->broken != NULL)
+        err = *slot->broken;
     else
         (void)err_set(&err, ERR_INTERNAL, "the jail's first process died");
     warden_end_jail(index);
@@ -178,6 +171,43 @@ static void on_built(size_t index)
         warden_say_failed(request, &err);
     else
         warden_pause_refill();
+}
+
+static void finish_build(size_t index)
+{
+    struct slot *slot = &warden.slots.ptr[index];
+    uint32_t request = slot->request;
+    unwatch(slot->made.control_fd);
+    warden.pool_building -= request == 0;
+    warden.owed -= request != 0;
+    if (request != 0) {
+        warden_hand_over(index, request);
+        maker_hold_tree(&warden.maker, &slot->made);
+        return;
+    }
+    slot->state = POOLED;
+    warden.pool_ready++;
+    if (slot->is_dead) {
+        on_dead(index);
+        return;
+    }
+    maker_hold_tree(&warden.maker, &slot->made);
+    warden_rehearse(slot);
+}
+
+static void on_built(size_t index)
+{
+    struct slot *slot = &warden.slots.ptr[index];
+    if (!hear_built(index))
+        return;
+    bool is_late =
+        slot->profile != warden.profile_number || warden.pool_ready >= warden.pool_target;
+    if (!slot->is_ready)
+        fail_build(index);
+    else if (slot->request == 0 && is_late)
+        warden_end_jail(index); /* the pool was changed while it was built */
+    else
+        finish_build(index);
 }
 
 /* Its last words are heard first. */
@@ -201,4 +231,11 @@ void warden_on_jail(uint64_t word)
         on_pidfd(index);
     else if (warden.slots.ptr[index].state == BUILDING)
         on_built(index);
+}
+
+void warden_hear_births(void)
+{
+    for (size_t i = 0; i < warden.slots.len; i++)
+        if (warden.slots.ptr[i].state == BUILDING)
+            (void)hear_built(i);
 }

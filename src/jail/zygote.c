@@ -141,7 +141,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
     self.hooks = hooks;
     self.out = buf_with_limit(WIRE_MAX);
     (void)prctl(PR_SET_NAME, "zygote", 0, 0, 0);
-    filter_prepare();
+    filter_prepare(FILTER_WHOLE);
     /* Forks are slower without it, and that is all. */
     if (zygote_share_heap(ZYGOTE_PROC_FD, &ignored) == 0)
         zygote_learn_pages(ZYGOTE_PROC_FD, hooks);

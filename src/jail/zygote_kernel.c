@@ -140,9 +140,11 @@ static int fence_in(const struct zygote_work *work, struct err *err)
     if (enter_root(work->is_anchored, &anchor, err) < 0 || become_tenant(err) < 0 ||
         arrange_descriptors(work->fds, &anchor, err) < 0 || reset_signals(err) < 0)
         return -1;
-    if (lockdown_rlimits(&work->limits, err) < 0 || lockdown_privileges(err) < 0)
+    if (lockdown_common_rlimits(err) < 0 || lockdown_own_rlimits(&work->limits, err) < 0 ||
+        lockdown_privileges(err) < 0)
         return -1;
-    if (landlock_restrict(work->writable, NULL, anchor, err) < 0 || filter_install(err) < 0)
+    if (landlock_restrict(work->writable, NULL, anchor, err) < 0 ||
+        filter_install(FILTER_WHOLE, err) < 0)
         return -1;
     fd_close(&anchor);
     (void)prctl(PR_SET_NAME, "kernel-python", 0, 0, 0);

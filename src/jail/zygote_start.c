@@ -62,22 +62,24 @@ static int enter_tree(struct err *err)
     return 0;
 }
 
-/* Networks of jails belong to the warden's own user namespace: entering one takes this one
- * capability there. All others that it needs come with entering the jail's user namespace. */
-static int keep_one_capability(struct err *err)
+/* Networks of jails belong to the warden's own user namespace, and so does the memory that every
+ * init is a copy of: to go where an init is takes these there. All others that it needs come with
+ * entering the jail's user namespace. */
+static const uint32_t kept = 1u << CAP_SYS_ADMIN | 1u << CAP_SYS_CHROOT | 1u << CAP_SYS_PTRACE;
+
+static int keep_capabilities(struct err *err)
 {
     if (!DEFENDED(TEMPLATE_CAPABILITIES))
         return 0;
     for (unsigned long cap = 0; cap < CAPS_MAX; cap++) {
-        if (cap == CAP_SYS_ADMIN || SYS(prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0)
+        if ((cap < 32 && (kept >> cap & 1) != 0) || SYS(prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0)
             continue;
         if (errno == EINVAL && cap > 0)
             break; /* past the last that this kernel knows */
         return err_sys(err, errno, "drop capability %lu", cap);
     }
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {
-        {.effective = 1u << CAP_SYS_ADMIN, .permitted = 1u << CAP_SYS_ADMIN}};
+    struct __user_cap_data_struct data[2] = {{.effective = kept, .permitted = kept}};
     if (SYS(syscall(SYS_capset, &head, data)) < 0)
         return err_sys(err, errno, "drop the capabilities");
     return 0;
@@ -105,7 +107,7 @@ static void NORETURN become_zygote(const struct zygote_start *start, int line)
         (void)signal(sig, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (arrange_descriptors(start, line, &err) == 0 && enter_tree(&err) == 0 &&
-        keep_one_capability(&err) == 0 && SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
+        keep_capabilities(&err) == 0 && SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
         (void)syscall(SYS_execveat, PROGRAM_FD, "", argv,
                       DEFENDED(TEMPLATE_ENVIRONMENT) ? env : (const char *const *)environ,
                       AT_EMPTY_PATH);
