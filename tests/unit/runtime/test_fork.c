@@ -178,8 +178,13 @@ TEST(iso_nothing_of_the_daemon_or_of_another_tenant_is_in_its_memory)
     (void)snprintf(secret, sizeof secret, "SECRET=sentinel-%d-of-the-daemon", (int)getpid());
     CHECK_INT(setenv("SG_TEST_SECRET", secret, 1), 0);
     stage_template(&one, "json");
-    stage_jail(&one);
-    /* One tenant's environment goes past the template... */
+    /* The name of a place of the first jail is told to the template... */
+    struct jail_plan plan = stage_plan(one.warden);
+    plan.mounts[plan.mount_count].src = test_tmpdir();
+    plan.mounts[plan.mount_count].dst = "/mnt/sentinel-1-of-the-place";
+    plan.mounts[plan.mount_count++].writable = true;
+    CHECK_OK(jail_make(one.warden, &plan, &one.jail, &err));
+    /* ... one tenant's environment goes past it... */
     const char *env[] = {"TENANT=needle-"
                          "of-the-first",
                          NULL};
