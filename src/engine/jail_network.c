@@ -83,12 +83,10 @@ static void on_written(void *ctx, UNUSED const struct file_answer *answer, const
 static int write_roots(struct net_change *change, struct err *err)
 {
     static const struct file_writer_calls calls = {.on_done = on_written};
-    AUTO_BUF struct buf host = {0}, bundle = {0};
-    struct err none;
+    AUTO_BUF struct buf bundle = {0};
     struct file_put put = {.path = STR(NETWORK_CA_FILE), .make_parents = true, .mode = 0644};
-    if (authority_read_host_bundle(&host, &none) < 0)
-        buf_clear(&host);
-    if (authority_put_bundle(change->network->authority, buf_str(&host), &bundle, err) < 0 ||
+    if (jail_roots_bundle(change->network->authority, &bundle, err) < 0 ||
+        jail_roots_write(change->place, buf_str(&bundle), err) < 0 ||
         jail_file_put(change->place, &put, &calls, change, &change->writer, err) < 0)
         return err_wrap(err, "write what the sandbox trusts");
     (void)jail_writer_write(change->writer, buf_str(&bundle));

@@ -36,7 +36,8 @@ struct provider {
     struct jail_layers *layers;
     struct gateway *gateway; /* from the first sandbox with a network on */
     struct watch *gateway_watch;
-    bool has_roots; /* the gateway knows what to trust */
+    bool has_roots;     /* the gateway knows what to trust */
+    bool has_roots_dir; /* and what an earlier server left of its jails' roots is gone */
     struct buf dns_servers;
     struct place *places;
     struct runtime_places runtimes; /* directories of their programs; every jail sees them */
@@ -106,6 +107,8 @@ struct place {
     VEC(uint16_t) ports;             /* that lead to it besides those of every gateway */
     struct net_change *net_change;   /* under way */
     int64_t net_moved;               /* bytes, by whatever gateway */
+    int roots_fd; /* what it trusts in place of the system's file; -1: that one */
+    const char *roots_path;
     bool is_gone, is_pumping, is_ended;
     bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -168,6 +171,15 @@ void jail_network_set(struct place *place, struct network *network, engine_done 
 /* The place goes: whoever waits for a change hears so. */
 void jail_network_end(struct place *place, const struct err *why);
 void jail_network_stop(struct provider *provider);
+
+/* jail_roots.c */
+struct authority;
+/* A mount of its own roots, for a place whose connections are opened from the start. */
+void jail_roots_plan(struct place *place);
+/* The host's roots and this one. */
+int jail_roots_bundle(struct authority *authority, struct buf *out, struct err *err) MUST_USE;
+int jail_roots_write(struct place *place, struct str bundle, struct err *err) MUST_USE;
+void jail_roots_end(struct place *place);
 
 /* jail_volumes.c: on the disk's thread, told on the loop. */
 typedef void attached_done(void *ctx, struct str path, const struct err *why);

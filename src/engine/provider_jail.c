@@ -62,6 +62,7 @@ static void place_free(struct place *place)
     (void)timer_free(place->gone_timer);
     (void)gateway_close(place->network);
     (void)network_free(place->net);
+    jail_roots_end(place);
     vec_done(&place->ports);
     (void)jail_free(place->jail);
     jail_seal_forget(place);
@@ -144,6 +145,7 @@ struct place *place_new(struct provider *provider)
     struct place *place = mem_alloc(sizeof *place);
     place->provider = provider;
     place->provider_loop = provider->host->loop;
+    place->roots_fd = -1;
     return place;
 }
 
@@ -266,7 +268,8 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
                    void *ctx)
 {
     const struct sandbox_info *info = spec->sandbox;
-    struct place *spare = jail_spare_take(provider, spec);
+    /* What trusts an authority of its own is made for it. */
+    struct place *spare = spec->network->authority != NULL ? NULL : jail_spare_take(provider, spec);
     struct place *place = spare != NULL ? spare : place_new(provider);
     struct making *making = mem_alloc(sizeof *making);
     struct err err = {0};
@@ -285,6 +288,7 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
         fail(making, &err);
         return;
     }
+    jail_roots_plan(place);
     if (spare != NULL) {
         jail_spare_limit(place, on_limited, making);
     } else if (spec->volume.len > 0) {

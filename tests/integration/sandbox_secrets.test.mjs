@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run, until } from './lib.mjs';
@@ -48,6 +48,31 @@ test('a key given over HTTP goes to its host and comes back as a placeholder', {
   const bound = await it.create({ network: 'none', secrets: [it.key()] });
   assert.equal(bound.status, 400);
   assert.match(bound.error.message, /may not be reached/);
+});
+
+test('programs that read no variables trust the authority of a sandbox that began with one', { timeout }, async (t) => {
+  const it = await stage(t, { tiers: ['jail'] });
+  if (it.skip) return t.skip(it.skip);
+  if (!existsSync('/usr/bin/wget')) return t.skip('wget is not installed');
+  const get = (id, url) => it.sh(id, `env -i PATH=/usr/bin:/bin KEY=$KEY sh -c 'wget -q -O - --header "X-Api-Key: $KEY" ${url}/'`);
+  const other = `https://ok2.test:${it.other.port}`;
+  const box = await it.create({ network: `allow ${it.at}, ok2.test:${it.other.port}`, secrets: [it.key()] });
+  assert.match((await get(box.id, it.url)).stdout, /^you sent sgs_/);
+  assert.equal(it.tls.seen.at(-1).headers['x-api-key'], it.value);
+  // Another authority, and after that an earlier state of the files.
+  const both = [it.key({ hosts: [it.at, `ok2.test:${it.other.port}`] })];
+  assert.equal((await it.patch(box.id, { secrets: both })).status, 200);
+  assert.match((await get(box.id, other)).stdout, /^you sent sgs_/);
+  assert.equal((await it.call('POST', `/v1/sandboxes/${box.id}/checkpoints`, { name: 'mark' })).status, 201);
+  assert.equal((await it.call('POST', `/v1/sandboxes/${box.id}/rollback`, { checkpoint: 'mark' })).status, 200);
+  assert.match((await get(box.id, it.url)).stdout, /^you sent sgs_/);
+  // Theirs alone: another sandbox trusts the host's roots and nothing else.
+  const plain = await it.create({ network: `allow ${it.at}` });
+  const lines = async (id) => (await it.sh(id, 'grep -c BEGIN /etc/ssl/certs/ca-certificates.crt')).stdout.trim();
+  assert.equal(Number(await lines(box.id)), Number(await lines(plain.id)) + 1);
+  assert.notEqual((await it.sh(box.id, 'echo x >> /etc/ssl/certs/ca-certificates.crt')).exitCode, 0);
+  assert.equal((await it.call('DELETE', `/v1/sandboxes/${box.id}`)).status, 204);
+  await until(() => readdirSync(join(it.data, 'roots')).length === 0);
 });
 
 // SEC-05
