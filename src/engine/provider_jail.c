@@ -472,6 +472,7 @@ const struct provider_table provider_jail = {
     .open = open_provider,
     .close = close_provider,
     .maker_pid = maker_pid,
+    .pool = jail_warden_counts,
     .sandbox_create = create,
     .sandbox_end = end,
     .eval = jail_eval,
