@@ -1,13 +1,13 @@
 // A small outside world on loopback: a name server, allowed and forbidden hosts, a private service.
 // 127.0.0.2 and 127.0.0.3 count as public through a switch of test builds (SG_TEST_PUBLIC).
-import { execFileSync } from 'node:child_process';
 import dgram from 'node:dgram';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
 import { run, tempDir } from './lib.mjs';
+import { OPENSSL, makeCerts } from './net.mjs';
 
 function question(packet) {
   const labels = [];
@@ -85,19 +85,6 @@ async function startServers(t, handlers) {
   }
 }
 
-// A certificate of our own; null where there is no openssl to make it.
-function makeCert(dir, name) {
-  const key = join(dir, `${name}.key`), cert = join(dir, `${name}.pem`);
-  try {
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-      '-keyout', key, '-out', cert, '-days', '2', '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`],
-    { stdio: 'ignore' });
-  } catch {
-    return null;
-  }
-  return { cert: readFileSync(cert), key: readFileSync(key), file: cert };
-}
-
 const answer = (who) => (request, response) => {
   response.setHeader('x-who', who);
   response.end(`${who} ${request.method} ${request.url} host=${request.headers.host}\n`);
@@ -120,10 +107,10 @@ export async function world(t, { handler } = {}) {
   const exec = (args, options = {}) => run(['exec', '--config', config, ...args], { env, ...options });
   const stage = { dir, dns, ok, evil, inner, port, config, env, exec };
   stage.startTls = async (name, host = '127.0.0.2') => {
-    const cert = makeCert(dir, name);
-    if (cert === null) return null;
-    const server = await startServer(t, https.createServer(cert, answer(name)), host, 0);
-    return { server, port: server.address().port, caFile: cert.file };
+    if (!OPENSSL) return null;
+    const certs = makeCerts(dir, [name]);
+    const server = await startServer(t, https.createServer(certs, answer(name)), host, 0);
+    return { server, port: server.address().port, caFile: certs.ca };
   };
   // Why nothing here can be tested, or null.
   const control = await exec(['--allow-host', `ok.test:${port}`, '--', 'true']);
