@@ -1,5 +1,12 @@
 #include "base/clock.h"
 
+#ifdef SG_FAULTS
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#endif
+
 static int64_t read_ns(clockid_t clock)
 {
     struct timespec now;
@@ -23,9 +30,37 @@ int64_t clock_boot_ms(void)
     return read_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
+#ifdef SG_FAULTS
+/* Fault plan 9.5: somebody sets the clock. SG_CLOCK_SHIFT names a file that says by how many
+ * milliseconds; builds without faults know nothing of it. */
+static int64_t shift_ms(void)
+{
+    static const char *path;
+    static bool is_read;
+    char text[32] = {0};
+    int64_t shift = 0;
+    if (!is_read) {
+        path = getenv("SG_CLOCK_SHIFT");
+        is_read = true;
+    }
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t len = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    return len > 0 && str_to_i64(str_n(text, (size_t)len), INT32_MIN, INT32_MAX, &shift) ? shift
+                                                                                         : 0;
+}
+#else
+static int64_t shift_ms(void)
+{
+    return 0;
+}
+#endif
+
 int64_t clock_date_ms(void)
 {
-    return read_ns(CLOCK_REALTIME) / 1000000;
+    return read_ns(CLOCK_REALTIME) / 1000000 + shift_ms();
 }
 
 void clock_format_utc(int64_t date_ms, char out[CLOCK_TEXT_SIZE])

@@ -270,6 +270,7 @@ bool volume_is_served(struct engine *engine, struct str id);
 struct str volume_id(struct engine *engine, struct str tenant, struct str name);
 int volume_load(struct engine *engine, struct err *err) MUST_USE;
 void volume_sweep(struct engine *engine, int64_t now);
+void volume_reconcile(struct engine *engine, struct store_batch *batch);
 void volume_done_all(struct engine *engine);
 int volume_check(struct engine *engine, const struct engine_caller *caller, struct str id,
                  enum engine_tier tier, struct err *err) MUST_USE;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -21,7 +22,9 @@ static int open_pipe(struct place *place, bool is_writer, const struct stream_ca
                      void *ctx, struct stream **ret_stream, int *ret_childs, struct err *err)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    /* Up through a socket: there an end that was meant is told from that of a server that died. */
+    if ((is_writer ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)
+                   : pipe2(ends, O_CLOEXEC)) < 0)
         return err_sys(err, errno, "make a pipe");
     AUTO_CLOSE int ours = is_writer ? ends[1] : ends[0], childs = is_writer ? ends[0] : ends[1];
     /* Larger steps cost less; the default will do where this is not allowed. */
@@ -343,11 +346,13 @@ static void on_drain(void *ctx)
         writer->calls.on_drain(writer->ctx);
 }
 
-/* All is sent: the jail sees the end when we close. Or it reads no more: then its word comes. */
-static void on_closed(void *ctx, UNUSED const struct err *why)
+/* All is sent, and the jail has seen so; our end stays open until its word comes, else it would
+ * count as cut off. Or it reads no more: then its word comes as well. */
+static void on_closed(void *ctx, const struct err *why)
 {
     struct writer *writer = ctx;
-    writer->stream = stream_free(writer->stream);
+    if (why != NULL)
+        writer->stream = stream_free(writer->stream);
 }
 
 static const struct stream_calls write_calls = {on_none, on_none_end, on_drain, on_closed};

@@ -19,7 +19,6 @@ static void settle(struct sandbox *sandbox, struct store_batch *batch)
 {
     struct engine *engine = sandbox->engine;
     enum sandbox_state was = sandbox->info.state;
-    volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
     if (was == SANDBOX_STOPPED || was == SANDBOX_FAILED || was == SANDBOX_INTERRUPTED)
         return;
     if (was == SANDBOX_PAUSED && sandbox->image.len > 0)
@@ -74,6 +73,7 @@ void engine_each_image(const struct engine *engine, enum engine_tier tier,
 void engine_reconcile(struct engine *engine)
 {
     struct store_batch *batch = store_begin(engine->store);
+    volume_reconcile(engine, batch);
     MAP_EACH (entry, &engine->sandboxes)
         settle(entry->value, batch);
     command_reconcile(engine, batch);

@@ -340,6 +340,20 @@ void volume_release(struct engine *engine, struct str id, struct str sandbox,
     save(volume, batch);
 }
 
+/* A lease of a run that has ended is void, whoever held it: places outlive no run. */
+void volume_reconcile(struct engine *engine, struct store_batch *batch)
+{
+    MAP_EACH (entry, &engine->volumes) {
+        struct volume *volume = entry->value;
+        if (volume->sandbox[0] == '\0')
+            continue;
+        log_info("reconcile.lease", LOG_VIEW("volume", volume->info.id),
+                 LOG_STR("sandbox", volume->sandbox));
+        volume->sandbox[0] = '\0';
+        save(volume, batch);
+    }
+}
+
 /* --- Going --- */
 
 struct going {

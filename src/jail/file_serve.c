@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -147,6 +148,15 @@ static int wait_for(int fd, short events, struct err *err)
     return 0;
 }
 
+/* A socket whose sender shut it down has said all; one that is closed has lost its sender. */
+static bool is_cut_off(int fd)
+{
+    struct stat st;
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && poll(&end, 1, 0) > 0 &&
+           (end.revents & POLLHUP) != 0;
+}
+
 ssize_t file_stream_read(void *ctx, void *space, size_t size, struct err *err)
 {
     struct file_stream *stream = ctx;
@@ -154,6 +164,8 @@ ssize_t file_stream_read(void *ctx, void *space, size_t size, struct err *err)
         if (is_gentle && wait_for(stream->fd, POLLIN, err) < 0)
             return -1;
         ssize_t got = SYS(read(stream->fd, space, size));
+        if (got == 0 && is_cut_off(stream->fd))
+            return err_set(err, ERR_CANCELED, "cut off: whoever sent it is gone");
         if (got >= 0) {
             stream->moved += (size_t)got;
             return got;

@@ -13,8 +13,9 @@
  * Contents of up to JAIL_FILE_BYTES_MAX bytes travel in the packets. More goes through a pipe,
  * socket or file that comes with the question: the jail reads from it or writes to it at the pace
  * of the other side, and nothing of it passes through the memory of the daemon. An upload is
- * complete at the end of the stream: name the size (`expected`) or cancel, else what is cut short
- * counts as all.
+ * complete at the end of the stream: of a pipe when it is closed, so name the size (`expected`) or
+ * cancel, else what is cut short counts as all; of a socket when it is shut down for writing. A
+ * socket that is closed before the answer has lost its sender, and nothing of it is kept.
  *
  * After jail_relayer every question means the new root; one that was under way, a watch above all,
  * goes on with the old one: cancel it and ask again.
