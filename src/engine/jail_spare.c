@@ -176,7 +176,7 @@ static bool fits(const struct provider *provider, const struct place_spec *spec)
     const struct sandbox_info *info = spec->sandbox;
     struct jail_plan ready = {0}, plan = {0};
     if (!str_eq(info->runtime, STR("python3")) || spec->image.len > 0 || spec->volume.len > 0 ||
-        spec->snapshot_count > 0 || has_python_env(&info->env))
+        spec->snapshot_count > 0 || info->requirement_count > 0 || has_python_env(&info->env))
         return false;
     jail_pool_plan(provider, &ready);
     jail_fill_plan(provider, &info->limits, &plan);
