@@ -322,8 +322,8 @@ void v1_observe(struct request *request, int family, const char *tier, const cha
 {
     struct api *api = request->rules->ctx;
     double seconds = (double)(clock_now_ns() - request->start_ns) / 1e9;
-    metrics_observe_tier(api->meta.metrics, (enum metrics_family)family, tier, kind,
-                         why == NULL ? "ok" : err_wire_name(why->code), seconds);
+    metrics_observe(api->meta.metrics, (enum metrics_family)family, tier, kind,
+                    why == NULL ? "ok" : err_wire_name(why->code), seconds);
 }
 
 void v1_done(void *ctx, const struct err *why)

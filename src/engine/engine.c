@@ -82,6 +82,11 @@ static void on_maker_gone(struct engine *engine, enum engine_tier tier, const st
     }
 }
 
+static void on_retry(struct engine *engine)
+{
+    engine->figures.retries_run++;
+}
+
 /* --- Time --- */
 
 static void on_tick(void *ctx)
@@ -151,6 +156,7 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .on_maker_gone = on_maker_gone,
         .on_blocked = network_blocked,
         .on_moved = network_moved,
+        .on_retry = on_retry,
     };
     engine->groups = groups_new(engine);
     open_providers(engine);

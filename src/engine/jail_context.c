@@ -61,7 +61,8 @@ struct context *context_find(struct place *place, struct str id, struct str runt
                       id.ptr);
         return NULL;
     }
-    if (runtime_choose(is_runtime ? id : runtime, language, place->runtime, &row, err) < 0)
+    if (runtime_choose(is_runtime ? id : runtime, language, place->runtime, &row, err) < 0 ||
+        runtime_fits(row, place->runtime, err) < 0)
         return NULL;
     context = find_id(place, str_of(row->name));
     return context != NULL ? context : context_new(place, str_of(row->name), row, err);
@@ -162,7 +163,8 @@ static struct context *create(struct place *place, const struct context_request 
 {
     const struct runtime *runtime = NULL;
     char id[ID_SIZE];
-    if (runtime_choose(request->runtime, request->language, place->runtime, &runtime, err) < 0)
+    if (runtime_choose(request->runtime, request->language, place->runtime, &runtime, err) < 0 ||
+        runtime_fits(runtime, place->runtime, err) < 0)
         return NULL;
     id_new(id);
     struct context *context = context_new(place, str_of(id), runtime, err);

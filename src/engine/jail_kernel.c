@@ -195,6 +195,8 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
         bool again = context->is_fork && context->has_inner && !context->is_killed &&
                      !context->place->is_spare &&
                      (err.code == ERR_UNAVAILABLE || err.code == ERR_UNSUPPORTED);
+        if (again)
+            context->place->provider->host->on_retry(context->place->provider->host->engine);
         if (!again || ask_start(context, false, &err) < 0)
             runs_on_death(context, &err);
     } else if (event->type == JAIL_EVENT_EXITED) {

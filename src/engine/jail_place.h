@@ -27,6 +27,8 @@ struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
     struct watch *watch;
+    struct warden_counts counts; /* what it last said */
+    bool is_counting;
     size_t pool_size, made; /* of its pool; jails asked for since that was set */
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
@@ -135,6 +137,7 @@ void jail_rollback_leave(struct place *place, const struct err *why);
 /* jail_warden.c */
 /* A jail was asked for. */
 void jail_warden_used(struct provider *provider);
+void jail_warden_counts(struct provider *provider, struct pool_figures *ret_figures);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
 /* Kernels are forked from a template from the time on when it is ready; has_template. */

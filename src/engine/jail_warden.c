@@ -78,6 +78,29 @@ static void on_warden(void *ctx, UNUSED int events)
     watch_warden(provider);
 }
 
+static void on_counted(struct request *request, const struct warden_event *event,
+                       UNUSED const struct err *why)
+{
+    struct provider *provider = request->ctx;
+    provider->is_counting = false;
+    if (event != NULL && event->type == WARDEN_EVENT_COUNTS)
+        provider->counts = event->counts;
+}
+
+void jail_warden_counts(struct provider *provider, struct pool_figures *ret_figures)
+{
+    const struct warden_counts *counts = &provider->counts;
+    struct err ignored;
+    uint32_t number = 0;
+    *ret_figures = (struct pool_figures){counts->ready, counts->building, counts->wanted,
+                                         counts->served, counts->built};
+    if (provider->is_counting || provider->warden == NULL ||
+        warden_ask_count(provider->warden, &number, &ignored) < 0)
+        return;
+    provider->is_counting = true;
+    (void)jail_warden_asked(provider, number, on_counted, provider);
+}
+
 static void on_pooled(UNUSED struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
 {

@@ -10,6 +10,7 @@
 #include "engine/command.h"
 #include "engine/context.h"
 #include "engine/eval.h"
+#include "engine/figures.h"
 #include "engine/file.h"
 #include "engine/port.h"
 #include "engine/sandbox.h"
@@ -46,6 +47,8 @@ struct provider_host {
                        const char *host, uint16_t port, const char *reason, const char *text);
     /* So many more bytes went in or out through its gate. */
     void (*on_moved)(struct engine *engine, struct str sandbox, int64_t bytes);
+    /* A run is tried once more: it lacked a package, or its kernel could not be forked. */
+    void (*on_retry)(struct engine *engine);
 };
 
 /* What a new place shall be. */
@@ -101,6 +104,9 @@ struct provider_table {
     /* After every place was ended. Every `done` that is owed comes before this returns. */
     void (*close)(struct provider *provider);
     int (*maker_pid)(const struct provider *provider); /* 0: none */
+
+    /* What was last heard of it, and asks again: what waits made for whoever comes next. */
+    void (*pool)(struct provider *provider, struct pool_figures *ret_figures);
 
     void (*sandbox_create)(struct provider *provider, const struct place_spec *spec,
                            place_done *done, void *ctx);

@@ -686,6 +686,11 @@ static int open_provider(const struct provider_host *host, struct provider **ret
     return 0;
 }
 
+static void pool(struct provider *provider, struct pool_figures *ret_figures)
+{
+    *ret_figures = hands_pool(provider->hands);
+}
+
 const struct provider_table provider_isolate = {
     .name = "isolate",
     .tier = ENGINE_TIER_ISOLATE,
@@ -693,6 +698,7 @@ const struct provider_table provider_isolate = {
     .keeps_images = true,
     .open = open_provider,
     .close = close_provider,
+    .pool = pool,
     .sandbox_create = create,
     .sandbox_end = end,
     .eval = eval,

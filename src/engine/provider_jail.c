@@ -277,6 +277,7 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
+    place->plan.base = runtime_root(info->runtime, provider->host->data_dir, &place->arena);
     if (jail_layers_plan(place, spec, &err) < 0 ||
         (spec->shown.len > 0 && show_layers(place, spec->shown, &err) < 0)) {
         fail(making, &err);
@@ -471,6 +472,7 @@ const struct provider_table provider_jail = {
     .open = open_provider,
     .close = close_provider,
     .maker_pid = maker_pid,
+    .pool = jail_warden_counts,
     .sandbox_create = create,
     .sandbox_end = end,
     .eval = jail_eval,

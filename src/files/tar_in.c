@@ -408,16 +408,11 @@ static int lay_over(const struct unpacking *unpacking, int to_fd, unsigned how, 
 }
 
 static int move_into_place(int parent_fd, const char *temp, int fresh_fd, const char *name,
-                           enum files_tar_place place, unsigned how, struct err *err)
+                           enum files_tar_place place, struct err *err)
 {
     unsigned flags = RENAME_NOREPLACE;
     struct stat st;
     bool exists = SYS(fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW)) == 0;
-    if (exists && place == FILES_TAR_MERGE) {
-        AUTO_CLOSE int target =
-            fd_open_in(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, how, err);
-        return target < 0 ? -1 : files_merge(fresh_fd, target, how, false, err);
-    }
     if (exists && place == FILES_TAR_REPLACE)
         flags = RENAME_EXCHANGE; /* the old tree is then under the temporary name and goes */
     if (SYS(fchmod(fresh_fd, 0755)) < 0)
@@ -459,7 +454,7 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
                             : unpack_to(&unpacking, source, err);
     if (done == 0)
         done = name[0] == '\0' ? lay_over(&unpacking, parent_fd, how, err)
-                               : move_into_place(parent_fd, temp, fresh_fd, name, place, how, err);
+                               : move_into_place(parent_fd, temp, fresh_fd, name, place, err);
     *result = unpacking.result;
     VEC_EACH (path, &unpacking.removals)
         free(*path);
@@ -467,6 +462,12 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
     struct err ignored;
     int removed = remove_rest(parent_fd, temp, done < 0 ? &ignored : err);
     return done < 0 ? done : removed;
+}
+
+static int open_there(const struct files_place *target, unsigned how, struct err *err)
+{
+    return fd_open_in(target->dir_fd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, how,
+                      err);
 }
 
 int files_tar_in(struct files *files, struct str path, enum files_tar_place place,
@@ -478,16 +479,23 @@ int files_tar_in(struct files *files, struct str path, enum files_tar_place plac
     if (files_check_writable(files, err) < 0)
         return -1;
     bool is_root = str_eq(path, STR(".")) || (files->options.in_root && str_eq(path, STR("/")));
-    int done;
     if (place >= FILES_TAR_LAYER && !is_root)
         return err_set(err, ERR_INVALID, "a layer is laid onto the root alone");
+    int done;
     if (is_root && place >= FILES_TAR_MERGE) {
         done = unpack_in(files->root_fd, "", place, how, source, limits, &result, err);
     } else {
         AUTO_PLACE struct files_place target = {.dir_fd = -1};
         if (files_place_open(files, path, false, &target, err) < 0)
             return -1;
-        done = unpack_in(target.dir_fd, target.name, place, how, source, limits, &result, err);
+        /* Inside the directory that is there: it may be a mount, and nothing moves between two. */
+        AUTO_CLOSE int dir_fd = place == FILES_TAR_MERGE ? open_there(&target, how, err) : -1;
+        if (dir_fd >= 0)
+            done = unpack_in(dir_fd, "", place, how, source, limits, &result, err);
+        else if (place == FILES_TAR_MERGE && err->sys != ENOENT)
+            done = -1;
+        else
+            done = unpack_in(target.dir_fd, target.name, place, how, source, limits, &result, err);
     }
     if (done < 0)
         return err_wrap(err, "unpack to '%.*s'", STR_ARG(path));

@@ -44,9 +44,24 @@ static void on_make(uint32_t request, struct wire_in *in)
 {
     struct jail_plan plan;
     struct err err = {0};
-    if (plan_get(in, &plan, &err) < 0 ||
-        (!warden_serve_from_pool(&plan, request) && warden_build(&plan, request, &err) < 0))
+    if (plan_get(in, &plan, &err) < 0)
+        return warden_say_failed(request, &err);
+    if (warden_serve_from_pool(&plan, request))
+        return;
+    warden.built++;
+    if (warden_build(&plan, request, &err) < 0)
         warden_say_failed(request, &err);
+}
+
+static void on_count(uint32_t request, UNUSED struct wire_in *in)
+{
+    wire_begin(&warden.out, WARDEN_COUNTS, request);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_ready);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_building);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_target);
+    wire_put_i64(&warden.out, (int64_t)warden.served);
+    wire_put_i64(&warden.out, (int64_t)warden.built);
+    warden_say(NULL, 0);
 }
 
 static struct slot *owned(uint32_t number)
@@ -220,6 +235,7 @@ static const struct {
     {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
     {WARDEN_LIMITS, on_limits},
+    {WARDEN_COUNT, on_count},
 };
 
 static void dispatch(struct wire_head head, struct wire_in *in)
@@ -243,8 +259,9 @@ void warden_on_daemon(void)
         return;
     }
     struct wire_head head;
-    warden.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(warden.in, (size_t)len), &head);
+    if (head.type != WARDEN_COUNT)
+        warden.asked_ns = clock_now_ns();
     dispatch(head, &in);
     wire_close_fds(warden.fds);
 }

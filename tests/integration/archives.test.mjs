@@ -189,3 +189,28 @@ test('a client that goes away half-way leaves nothing', T, async (t) => {
   }
   await clean(server);
 });
+
+test('a tar goes into a directory that is there, also where a volume begins', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const volume = await server.ask('POST', '/v1/volumes', { tier: 'jail' });
+  assert.equal(volume.status, 201, volume.text);
+  const put = (place, path, bytes, more = '') =>
+    server.ask('PUT', `/v1/${place}/tar?path=${path}${more}`, bytes, 'application/octet-stream');
+  const read = async (place, path) => (await server.get(`/v1/${place}/files?path=${path}`)).text();
+  const one = archive(entry('d/a', { data: Buffer.from('one') }), entry('d/kept', { data: Buffer.from('kept') }));
+  const two = archive(entry('d/a', { data: Buffer.from('two') }), entry('e', { data: Buffer.from('new') }));
+  for (const place of [`volumes/${volume.id}`, `sandboxes/${await server.box()}`]) {
+    assert.equal((await put(place, '/workspace', one)).status, 200);
+    assert.equal((await put(place, '/workspace', two)).count, 2);
+    assert.deepEqual([await read(place, '/workspace/d/a'), await read(place, '/workspace/d/kept'),
+      await read(place, '/workspace/e')], ['two', 'kept', 'new']);
+    assert.equal((await put(place, '/workspace/d', two, '&new=true')).status, 409);
+    assert.equal((await put(place, '/workspace/fresh', two, '&new=true')).status, 200);
+    // What is refused changes nothing, and leaves nothing.
+    assert.equal((await put(place, '/workspace', archive(entry('d/a', { data: Buffer.from('bad') }), entry('e/x')))).status, 409);
+    assert.equal(await read(place, '/workspace/d/a'), 'two');
+    const left = await server.ask('POST', `/v1/${place}/files/list`, { path: '/workspace' });
+    assert.deepEqual(left.entries.map((each) => each.path).sort(), ['d', 'e', 'fresh']);
+  }
+});

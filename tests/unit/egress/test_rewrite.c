@@ -330,7 +330,7 @@ TEST(each_request_is_judged_by_method_and_path)
     client_says(&stage, "POST /v1/a HTTP/1.1\r\nHost: ok.test\r\nContent-Length: 1\r\n\r\nx");
     CHECK(rewrite_is_over(stage.rewrite));
     CHECK_INT(stage.to_server.len, before);
-    CHECK(holds(&stage.to_client, "HTTP/1.1 403 Forbidden\r\n"));
+    CHECK(holds(&stage.to_client, "HTTP/1.1 403 Forbidden: "));
     CHECK(holds(&stage.to_client, "\"method_not_allowed\""));
     CHECK(holds(&stage.to_client, "X-Sandglass-Refused: method_not_allowed\r\n"));
 
