@@ -213,6 +213,7 @@ int main(int argc, char **argv)
     memory(bench);
     runtimes_plain_memory(bench, MANY / 5);
     warden = warden_free(warden);
+    runtimes_http(bench);
     runtimes_node(bench);
     return bench_end(bench, argc, argv);
 }

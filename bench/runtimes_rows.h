@@ -27,3 +27,6 @@ void runtimes_node(struct bench *bench);
 
 /* Proportional memory of a process and all its descendants. */
 int64_t runtimes_pss_kb(pid_t root, int *ret_count);
+
+/* runtimes_http.c */
+void runtimes_http(struct bench *bench);

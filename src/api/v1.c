@@ -154,6 +154,7 @@ int v1_sandbox_spec(struct request *request, const struct json_t *object,
                                                                        : SANDBOX_PAUSE_AT_TIMEOUT,
     };
     spec.snapshots = v1_list(request, object, "snapshots", &spec.snapshot_count);
+    spec.requirements = v1_list(request, object, "requirements", &spec.requirement_count);
     if (tier.len > 0 && !engine_tier_of_name(tier, &spec.tier))
         return err_set(err, ERR_INVALID, "there is no tier '%.*s'", STR_ARG(tier));
     *ret_spec = spec;

@@ -99,6 +99,9 @@ struct engine_page v1_page(struct request *request);
     JSON("name": {"type": "string", "maxLength": 64, "description": "For people"}) "," \
     JSON("snapshots": {"type": "array", "maxItems": 16, "items": {"type": "string"}, \
         "description": "Ids or slugs, lowest first"}) "," \
+    JSON("requirements": {"type": "array", "maxItems": 64, \
+        "items": {"type": "string", "maxLength": 200}, \
+        "description": "Packages that are installed before the first run of its runtime"}) "," \
     JSON("volume": {"type": "string", "description": "Id of the volume at /workspace"}) "," \
     V1_M_ENV "," \
     JSON("metadata": {"type": "object", "additionalProperties": {"type": "string"}, \

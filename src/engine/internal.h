@@ -336,6 +336,7 @@ int spec_check_secrets(const struct engine *engine, const struct engine_caller *
                        const struct sandbox_secrets *secrets, struct str policy,
                        struct err *err) MUST_USE;
 /* The configuration's for DEFAULT. */
+const struct str *spec_dup_texts(const struct str *texts, size_t count, struct arena *arena);
 enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier);
 void spec_put_json(const struct sandbox_spec *spec, struct json_out *out);
 int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,

@@ -117,6 +117,11 @@ void jail_contexts_begin(struct place *place, const struct sandbox_info *info)
     place->env = dup_env(&info->env, &place->arena);
     place->runtime = arena_dup(&place->arena, info->runtime);
     place->exec_ms = info->limits.exec_ms;
+    struct str *requirements = arena_array(&place->arena, struct str, info->requirement_count + 1);
+    for (size_t i = 0; i < info->requirement_count; i++)
+        requirements[i] = arena_dup(&place->arena, info->requirements[i]);
+    place->requirements = requirements;
+    place->requirement_count = info->requirement_count;
 }
 
 void jail_contexts_dress(struct place *place)

@@ -92,8 +92,10 @@ struct place {
     struct asked_op *ops;
     struct exec *execs;
     struct context *contexts;
-    struct engine_pairs env; /* of every kernel */
-    struct str runtime;      /* when a run names none */
+    struct engine_pairs env;        /* of every kernel */
+    struct str runtime;             /* when a run names none */
+    const struct str *requirements; /* of that runtime's first run */
+    size_t requirement_count;
     int64_t exec_ms;
     int64_t oom_kills;       /* that are known of */
     struct map installed;    /* requirements that were met */

@@ -191,27 +191,36 @@ static void notice(struct run *run, const char *fmt, ...)
     tell_output(run, &event);
 }
 
-static bool are_met(const struct run *run)
+/* What the sandbox and the run ask for and is not there yet. */
+static size_t find_unmet(const struct run *run, struct str ret_unmet[PACKAGES_MAX])
 {
+    const struct place *place = run->context->place;
     const struct eval_spec *spec = run->spec;
-    for (size_t i = 0; i < spec->requirement_count; i++)
-        if (!map_has(&run->context->place->installed, spec->requirements[i]))
-            return false;
-    return true;
+    bool is_own = str_eq(str_of(run->context->runtime->name), place->runtime);
+    size_t count = 0, own = is_own ? place->requirement_count : 0;
+    for (size_t i = 0; i < own + spec->requirement_count && count < PACKAGES_MAX; i++) {
+        struct str one = i < own ? place->requirements[i] : spec->requirements[i - own];
+        if (!map_has(&place->installed, one))
+            ret_unmet[count++] = one;
+    }
+    return count;
 }
 
 static void on_requirements(void *ctx, const struct err *why)
 {
     struct run *run = ctx;
-    const struct eval_spec *spec = run->spec;
+    struct str met[PACKAGES_MAX];
     run->install = NULL;
     if (why != NULL) {
         run_output_end(&run->output, RUN_FAILED, "InstallError", why->msg);
         finish(run, NULL);
         return;
     }
-    for (size_t i = 0; i < spec->requirement_count; i++)
-        (void)map_put(&run->context->place->installed, spec->requirements[i], run->context->place);
+    for (size_t i = find_unmet(run, met); i-- > 0;)
+        (void)map_put(&run->context->place->installed, met[i], run->context->place);
+    /* One that has run nothing yet may have imported other versions with its template. */
+    if (run->context->run_count == 0)
+        context_drop_kernel(run->context);
     look_before(run);
 }
 
@@ -222,13 +231,11 @@ static void begin_install(struct run *run)
     timer_set(run->context->timer, INSTALL_MS, 0);
 }
 
-static void install_requirements(struct run *run)
+static void install_requirements(struct run *run, const struct str *unmet, size_t count)
 {
     struct err err = {0};
-    const struct eval_spec *spec = run->spec;
     begin_install(run);
-    if (install_start(run->context, spec->requirements, spec->requirement_count, on_requirements,
-                      run, &run->install, &err) < 0)
+    if (install_start(run->context, unmet, count, on_requirements, run, &run->install, &err) < 0)
         on_requirements(run, &err);
 }
 
@@ -288,14 +295,14 @@ static void begin(struct context *context)
         context->timer = timer_new(context->place->provider_loop, on_timer, context);
     if (context->is_line_gone) /* it died between two runs */
         context_drop_kernel(context);
-    if (context->kernel == NULL && context_start(context, &err) < 0) {
+    struct str unmet[PACKAGES_MAX];
+    size_t count = find_unmet(run, unmet);
+    if (count > 0)
+        install_requirements(run, unmet, count);
+    else if (context->kernel == NULL && context_start(context, &err) < 0)
         finish(run, &err);
-        return;
-    }
-    if (are_met(run))
-        look_before(run);
     else
-        install_requirements(run);
+        look_before(run);
 }
 
 static void on_code_done(struct run *run)

@@ -236,7 +236,7 @@ static bool fits(const struct provider *provider, const struct shelf *shelf,
     const struct sandbox_info *info = spec->sandbox;
     struct jail_plan ready = {0}, plan = {0};
     if (spec->image.len > 0 || spec->volume.len > 0 || spec->snapshot_count > 0 ||
-        has_own_env(shelf, &info->env))
+        info->requirement_count > 0 || has_own_env(shelf, &info->env))
         return false;
     jail_pool_plan(provider, &ready);
     jail_fill_plan(provider, &info->limits, &plan);

@@ -85,6 +85,8 @@ struct sandbox_spec {
     struct str name;    /* for people; need not be unique */
     const struct str *snapshots; /* ids or slugs, lowest first */
     size_t snapshot_count;
+    const struct str *requirements; /* packages, before the first run of its runtime */
+    size_t requirement_count;
     struct str volume; /* id; at /workspace. BUSY while another sandbox writes it */
     struct engine_pairs env;
     struct engine_pairs metadata;
@@ -112,6 +114,8 @@ struct sandbox_info {
     struct str session, volume, forked_from;
     const struct str *snapshots; /* ids */
     size_t snapshot_count;
+    const struct str *requirements;
+    size_t requirement_count;
     struct engine_pairs env, metadata;
     struct sandbox_limits limits;   /* in effect */
     struct str network;             /* in the policy's own words */

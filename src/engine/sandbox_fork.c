@@ -67,6 +67,8 @@ static struct sandbox_spec spec_of(const struct sandbox *parent)
         .name = info->name,
         .snapshots = info->snapshots,
         .snapshot_count = info->snapshot_count,
+        .requirements = info->requirements,
+        .requirement_count = info->requirement_count,
         .env = info->env,
         .metadata = info->metadata,
         .limits = info->limits,

@@ -185,6 +185,9 @@ static int fill(struct sandbox *sandbox, const struct engine_caller *caller,
     info->name = arena_dup(&sandbox->labels, spec->name);
     info->metadata = pairs_dup(&spec->metadata, &sandbox->labels);
     info->env = pairs_dup(&spec->env, &sandbox->arena);
+    info->requirements =
+        spec_dup_texts(spec->requirements, spec->requirement_count, &sandbox->arena);
+    info->requirement_count = spec->requirement_count;
     if (spec->volume.len > 0)
         info->volume =
             arena_dup(&sandbox->arena, volume_id(sandbox->engine, caller->tenant, spec->volume));

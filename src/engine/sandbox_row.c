@@ -27,6 +27,8 @@ static struct sandbox_spec spec_of(const struct sandbox *sandbox)
         .runtime = info->runtime,
         .snapshots = info->snapshots,
         .snapshot_count = info->snapshot_count,
+        .requirements = info->requirements,
+        .requirement_count = info->requirement_count,
         .env = info->env,
         .limits = info->limits,
         .secrets = info->secrets,
@@ -132,6 +134,8 @@ static int read_row(struct engine *engine, const struct store_sandbox *row, stru
     info->forked_from = arena_dup(&sandbox->arena, row->forked_from);
     info->snapshots = spec.snapshots;
     info->snapshot_count = spec.snapshot_count;
+    info->requirements = spec.requirements;
+    info->requirement_count = spec.requirement_count;
     info->env = spec.env;
     info->limits = spec.limits;
     info->secrets = spec.secrets;

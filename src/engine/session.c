@@ -228,10 +228,8 @@ static int dup_spec(struct session *session, const struct sandbox_spec *spec, st
     session->spec.volume = (struct str){0};
     session->spec.env = pairs_dup(&spec->env, arena);
     session->spec.metadata = pairs_dup(&spec->metadata, arena);
-    struct str *snapshots = arena_array(arena, struct str, spec->snapshot_count + 1);
-    for (size_t i = 0; i < spec->snapshot_count; i++)
-        snapshots[i] = arena_dup(arena, spec->snapshots[i]);
-    session->spec.snapshots = snapshots;
+    session->spec.snapshots = spec_dup_texts(spec->snapshots, spec->snapshot_count, arena);
+    session->spec.requirements = spec_dup_texts(spec->requirements, spec->requirement_count, arena);
     return keyring_keep(session->engine, session->info.tenant, &spec->secrets, NULL, arena,
                         &session->spec.secrets, err);
 }

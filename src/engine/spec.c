@@ -3,6 +3,7 @@
 #include "egress/policy.h"
 #include "engine/config.h"
 #include "engine/keyring.h"
+#include "runtime/packages.h"
 #include "runtime/runtimes.h"
 
 enum { DAY_MS = 86400000, TIMEOUT_MAX_MS = 7 * DAY_MS };
@@ -131,6 +132,27 @@ int spec_check_secrets(const struct engine *engine, const struct engine_caller *
     return keyring_check(engine, caller, secrets, policy, err);
 }
 
+static int check_requirements(const struct sandbox_spec *spec, enum engine_tier tier,
+                              struct err *err)
+{
+    const char *argv[PACKAGE_ARGS_MAX];
+    const struct runtime *runtime = NULL;
+    AUTO_ARENA struct arena arena = {0};
+    if (spec->requirement_count == 0)
+        return 0;
+    if (tier != ENGINE_TIER_JAIL || spec->runtime.len == 0)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "they need the tier 'jail' and a runtime with packages");
+    if (spec->requirement_count > PACKAGES_MAX)
+        return err_set(err, ERR_INVALID, "more than %d", PACKAGES_MAX);
+    for (size_t i = 0; i < spec->requirement_count; i++)
+        if (package_check(spec->requirements[i], err) < 0)
+            return -1;
+    if (runtime_find(spec->runtime, &runtime, err) < 0)
+        return -1;
+    return package_command(runtime, spec->requirements, spec->requirement_count, &arena, argv, err);
+}
+
 int spec_check(struct engine *engine, const struct engine_caller *caller,
                const struct sandbox_spec *spec, struct err *err)
 {
@@ -147,6 +169,8 @@ int spec_check(struct engine *engine, const struct engine_caller *caller,
                        spec->runtime.ptr);
     if (spec->snapshot_count > SNAPSHOT_STACK_MAX)
         return err_set(err, ERR_INVALID, "snapshots: more than %d", SNAPSHOT_STACK_MAX);
+    if (check_requirements(spec, tier, err) < 0)
+        return err_wrap(err, "requirements");
     return engine_check_name(spec->name, "name", err) < 0 || spec_check_env(&spec->env, err) < 0 ||
                    spec_check_metadata(&spec->metadata, err) < 0 ||
                    spec_check_limits(&spec->limits, err) < 0 ||
@@ -166,6 +190,14 @@ enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier)
         [CONFIG_TIER_MEMORY] = ENGINE_TIER_MEMORY,
     };
     return tier != ENGINE_TIER_DEFAULT ? tier : of_config[engine->config->sandbox.provider];
+}
+
+const struct str *spec_dup_texts(const struct str *texts, size_t count, struct arena *arena)
+{
+    struct str *items = arena_array(arena, struct str, count + 1);
+    for (size_t i = 0; i < count; i++)
+        items[i] = arena_dup(arena, texts[i]);
+    return items;
 }
 
 /* --- Lists of pairs --- */
@@ -260,6 +292,13 @@ void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
     for (size_t i = 0; i < spec->snapshot_count; i++)
         json_put_str(out, spec->snapshots[i]);
     json_end_array(out);
+    if (spec->requirement_count > 0) {
+        json_key(out, "requirements");
+        json_begin_array(out);
+        for (size_t i = 0; i < spec->requirement_count; i++)
+            json_put_str(out, spec->requirements[i]);
+        json_end_array(out);
+    }
     put_ports(spec, out);
     json_end_object(out);
 }
@@ -276,16 +315,18 @@ static int64_t number_of(const struct json_t *object, const char *key)
     return json_to_i64(json_get(object, key), &number) ? number : 0;
 }
 
-static void read_snapshots(const struct json_t *list, struct arena *arena,
-                           struct sandbox_spec *spec)
+static const struct str *read_texts(const struct json_t *list, struct arena *arena,
+                                    size_t *ret_count)
 {
-    struct str *items = arena_array(arena, struct str, json_len(list) + 1);
-    for (size_t i = 0; i < json_len(list); i++)
-        if (json_to_str(json_at(list, i), &items[spec->snapshot_count])) {
-            items[spec->snapshot_count] = arena_dup(arena, items[spec->snapshot_count]);
-            spec->snapshot_count++;
+    size_t most = list == NULL ? 0 : json_len(list), count = 0;
+    struct str *items = arena_array(arena, struct str, most + 1);
+    for (size_t i = 0; i < most; i++)
+        if (json_to_str(json_at(list, i), &items[count])) {
+            items[count] = arena_dup(arena, items[count]);
+            count++;
         }
-    spec->snapshots = items;
+    *ret_count = count;
+    return items;
 }
 
 static void read_ports(const struct json_t *list, struct arena *arena, struct sandbox_spec *spec)
@@ -330,7 +371,9 @@ int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *re
         pairs_read_json(json_get(object, "metadata"), arena, &spec.metadata, err) < 0 ||
         keyring_read_json(json_get(object, "secrets"), arena, &spec.secrets, err) < 0)
         return -1;
-    read_snapshots(json_get(object, "snapshots"), arena, &spec);
+    spec.snapshots = read_texts(json_get(object, "snapshots"), arena, &spec.snapshot_count);
+    spec.requirements =
+        read_texts(json_get(object, "requirements"), arena, &spec.requirement_count);
     read_ports(json_get(object, "ports"), arena, &spec);
     *ret_spec = spec;
     return 0;

@@ -150,3 +150,32 @@ test('packages of a session outlive its sandbox', T, async (t) => {
   assert.equal((await run('import kept\nkept.word')).result, 'kept');
   assert.equal(it.index.asked.length, asked);
 });
+
+test('requirements of a sandbox are there before its first run, whoever asks', T, async (t) => {
+  const it = await setup(t);
+  if (!it) return;
+  it.index.add('givenone', '1.0', 'givenone', 'value = 1');
+  it.index.add('givenone', '2.0', 'givenone', 'value = 2');
+  const spec = { ...it.server.spec, requirements: ['givenone==1.0'] };
+  const box = await it.server.post('/v1/sandboxes', spec);
+  assert.equal(box.http, 201, JSON.stringify(box));
+  const run = (code, more = {}) => it.server.post(`/v1/sandboxes/${box.id}/run_code`, { code, install: false, ...more });
+  assert.equal((await run('echo shell', { language: 'bash' })).stdout, 'shell\n');
+  assert.deepEqual(it.index.asked, [], 'another runtime needs none of them');
+  const first = await run('import givenone\ngivenone.value');
+  assert.equal(first.result, 1, JSON.stringify(first));
+  const asked = it.index.asked.length;
+  assert.equal((await run('givenone.value + 1')).result, 2);
+  assert.equal(it.index.asked.length, asked, 'once');
+  const none = await it.server.post('/v1/sandboxes', { ...it.server.spec, requirements: ['nosuchpackage'] });
+  const failed = await it.server.post(`/v1/sandboxes/${none.id}/run_code`, { code: 'x = 1' });
+  assert.equal(failed.error.name, 'InstallError', JSON.stringify(failed));
+  const session = await it.server.post('/v1/sessions', { sandbox: spec });
+  assert.equal((await it.server.post(`/v1/sessions/${session.id}/run_code`,
+    { code: 'import givenone\ngivenone.value', install: false })).result, 1, JSON.stringify(session));
+  for (const [wrong, code] of [[{ runtime: 'bash' }, 400], [{ requirements: ['--index-url=x'] }, 400]]) {
+    const answer = await it.server.post('/v1/sandboxes', { ...spec, ...wrong });
+    assert.ok(answer.http >= code && answer.http < 600 && answer.http !== 201, JSON.stringify(answer));
+    assert.match(JSON.stringify(answer), /requirements/);
+  }
+});
