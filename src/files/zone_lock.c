@@ -25,6 +25,18 @@
 #error "add the audit name of this architecture"
 #endif
 
+/* The sanitizers' look for leaks at the end needs /proc and a thread. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ZONE_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ZONE_SANITIZED 1
+#endif
+#endif
+#ifndef ZONE_SANITIZED
+#define ZONE_SANITIZED 0
+#endif
+
 /* Landlock's first version, and a later word: moves from one directory to another. */
 #define LANDLOCK_FIRST ((1ull << 13) - 1)
 #define LANDLOCK_REFER (1ull << 13)
@@ -166,6 +178,8 @@ int zones_lock(const struct zones *zones, struct err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_sys(err, errno, "lock a zone's worker");
+    if (ZONE_SANITIZED)
+        return 0;
     if (forbid_other_files(zones, err) < 0)
         return -1;
     return load_filter(err);
