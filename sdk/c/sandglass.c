@@ -133,6 +133,11 @@ void sg_set_ca_file(sg_client *client, const char *path)
     client->ca_file = path == NULL ? NULL : strdup(path);
 }
 
+const char *sg_url(const sg_client *client)
+{
+    return client->base;
+}
+
 const char *sg_error(const sg_client *client)
 {
     return client->error;

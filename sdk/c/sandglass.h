@@ -29,6 +29,9 @@ SG_API void sg_close(sg_client *client);
 /* Another file of trusted certificates, for a server with one of its own. */
 SG_API void sg_set_ca_file(sg_client *client, const char *path);
 
+/* Where it speaks to, without a '/' at the end; "http://localhost" for a Unix socket. */
+SG_API const char *sg_url(const sg_client *client);
+
 /* Of the last call that failed: one line for people, and the code of the API's table ("not_found"),
  * or "unavailable" when no answer came. "" after a call that did not fail. */
 SG_API const char *sg_error(const sg_client *client);

@@ -55,7 +55,7 @@ static bool check_host(struct request *request, const struct request_rules *rule
     return false;
 }
 
-static bool check_origin(struct request *request, const struct request_rules *rules)
+bool request_check_origin(struct request *request, const struct request_rules *rules)
 {
     struct err err;
     size_t count = request_count_headers(request, "Origin");
@@ -76,7 +76,7 @@ static bool check_origin(struct request *request, const struct request_rules *ru
     return false;
 }
 
-static void refuse_token(struct request *request, const struct request_rules *rules)
+void request_refuse_token(struct request *request, const struct request_rules *rules)
 {
     struct err err;
     int64_t wait_s =
@@ -129,7 +129,7 @@ static bool check_token(struct request *request, const struct request_rules *rul
     if (given.len == 0 && route != NULL && route->is_signed && rules->check_signature != NULL &&
         rules->check_signature(rules->ctx, request, &request->caller))
         return true;
-    refuse_token(request, rules);
+    request_refuse_token(request, rules);
     return false;
 }
 
@@ -278,14 +278,23 @@ void request_begin(struct request *request, const struct request_rules *rules)
     request->path = str_slice(request->target, 0, mark);
     request->query = str_slice(request->target, mark + 1, request->target.len);
     /* Who may ask comes before what is there: a stranger learns nothing from the path. */
-    if (!check_host(request, rules) || !check_origin(request, rules))
+    if (!check_host(request, rules))
+        return;
+    struct route_match *match = &request->match;
+    route_find(rules->routes, request->method, request->path, match);
+    if (match->route != NULL && match->route->takes == FORM_PROXY) {
+        /* The applications behind have origins and preflights of their own. */
+        if (rules->check_port(rules->ctx, request) && check_draining(request, rules) &&
+            check_rate(request, rules))
+            (void)check_scope(request);
+        return;
+    }
+    if (!request_check_origin(request, rules))
         return;
     if (is_preflight(request)) {
         answer_preflight(request);
         return;
     }
-    struct route_match *match = &request->match;
-    route_find(rules->routes, request->method, request->path, match);
     bool is_open = match->route != NULL && match->route->scope == SCOPE_OPEN;
     if (!is_open && (!check_token(request, rules, match->route) ||
                      !check_draining(request, rules) || !check_rate(request, rules)))

@@ -17,4 +17,10 @@ struct api {
     struct loop *loop;
     struct mcp_door *mcp;                 /* NULL until the first client */
     unsigned char signing_key[HASH_SIZE]; /* of URLs that carry their own permission */
+    /* Below which exposed ports have names; "" for none. */
+    struct {
+        char name[256];
+        int port;
+        bool is_https;
+    } domain;
 };

@@ -87,4 +87,6 @@ void exchange_headers(const struct request *request,
         put(ctx, "Connection", "close");
     for (size_t i = 0; i < request->reply_header_count; i++)
         put(ctx, request->reply_headers[i].name.ptr, request->reply_headers[i].value.ptr);
+    for (size_t i = 0; i < request->foreign_count; i++)
+        put(ctx, request->foreign_headers[i].name.ptr, request->foreign_headers[i].value.ptr);
 }

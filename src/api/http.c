@@ -92,6 +92,15 @@ static enum MHD_Result add_header(void *cls, UNUSED enum MHD_ValueKind kind, con
     return MHD_YES;
 }
 
+/* What was decrypted comes over a pair of sockets, with the address of its client. */
+static bool came_by_tls(const struct conn *conn, const struct sockaddr *peer)
+{
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return peer != NULL && peer->sa_family != AF_UNIX &&
+           getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
 static void begin(struct http *http, struct conn *conn, struct MHD_Connection *connection,
                   const char *method)
 {
@@ -101,6 +110,8 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
     const union MHD_ConnectionInfo *peer =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     request->peer = peer == NULL ? NULL : peer->client_addr;
+    request->is_http10 = conn->strict.is_http10;
+    request->is_tls = came_by_tls(conn, request->peer);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_header, request);
     http->counts.running++;
     /* Each request must have passed the judge: one that did not came by another way in. */

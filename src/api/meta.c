@@ -74,6 +74,42 @@ static void put_timeouts(const struct engine_figures *figures, struct buf *out)
                (unsigned long long)figures->timeouts_command);
 }
 
+static void put_pools(const struct engine_figures *figures, struct buf *out)
+{
+    static const enum engine_tier tiers[] = {ENGINE_TIER_JAIL, ENGINE_TIER_ISOLATE};
+    metrics_head(out, "sandglass_pool", "Jails and workers that wait for whoever comes next.",
+                 "gauge");
+    for (size_t i = 0; i < countof(tiers); i++) {
+        const struct pool_figures *pool = &figures->pools[tiers[i]];
+        const char *tier = engine_tier_name(tiers[i]);
+        buf_printf(out,
+                   "sandglass_pool{tier=\"%s\",state=\"ready\"} %zu\n"
+                   "sandglass_pool{tier=\"%s\",state=\"building\"} %zu\n"
+                   "sandglass_pool{tier=\"%s\",state=\"wanted\"} %zu\n",
+                   tier, pool->ready, tier, pool->building, tier, pool->wanted);
+    }
+    metrics_head(out, "sandglass_pool_taken_total",
+                 "Handed out: ready, or built while somebody waited.", "counter");
+    for (size_t i = 0; i < countof(tiers); i++) {
+        const struct pool_figures *pool = &figures->pools[tiers[i]];
+        const char *tier = engine_tier_name(tiers[i]);
+        buf_printf(out,
+                   "sandglass_pool_taken_total{tier=\"%s\",how=\"ready\"} %llu\n"
+                   "sandglass_pool_taken_total{tier=\"%s\",how=\"built\"} %llu\n",
+                   tier, (unsigned long long)pool->served, tier, (unsigned long long)pool->built);
+    }
+}
+
+static void put_retries(const struct engine_figures *figures, struct buf *out)
+{
+    metrics_head(out, "sandglass_retries_total", "What was done once more.", "counter");
+    buf_printf(out,
+               "sandglass_retries_total{kind=\"store\"} %llu\n"
+               "sandglass_retries_total{kind=\"run\"} %llu\n",
+               (unsigned long long)figures->retries_store,
+               (unsigned long long)figures->retries_run);
+}
+
 static void put_store(const struct engine_figures *figures, struct buf *out)
 {
     metrics_head(out, "sandglass_store_commit_seconds", "Transactions of the store.", "summary");
@@ -94,7 +130,9 @@ static void put_engine(const struct engine *engine, struct buf *out)
 {
     struct engine_figures figures = engine_figures(engine);
     put_sandboxes(&figures, out);
+    put_pools(&figures, out);
     put_timeouts(&figures, out);
+    put_retries(&figures, out);
     put_store(&figures, out);
     metrics_put(out, "sandglass_sessions", "Sessions.", "gauge", (double)figures.sessions);
     metrics_put(out, "sandglass_volumes", "Volumes.", "gauge", (double)figures.volumes);

@@ -200,8 +200,8 @@ static void put_process(struct buf *out)
                 (double)files.rlim_cur);
 }
 
-void metrics_observe_tier(struct metrics *metrics, enum metrics_family family, const char *tier,
-                          const char *kind, const char *outcome, double seconds)
+void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *tier,
+                     const char *kind, const char *outcome, double seconds)
 {
     struct series *found = NULL;
     VEC_EACH (each, &metrics->series[family])
@@ -218,13 +218,6 @@ void metrics_observe_tier(struct metrics *metrics, enum metrics_family family, c
     found->sum_s += seconds;
     for (size_t i = 0; i < countof(bounds_s); i++)
         found->buckets[i] += seconds <= bounds_s[i];
-}
-
-void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
-                     const char *outcome, double seconds)
-{
-    const char *tier = strcmp(kind, "eval") == 0 ? "isolate" : "jail";
-    metrics_observe_tier(metrics, family, tier, kind, outcome, seconds);
 }
 
 static void put_series(const struct series *series, const char *name, const char *label,

@@ -25,10 +25,7 @@ void metrics_put(struct buf *out, const char *name, const char *help, const char
 /* A duration of its own family, by tier, what was done (may be "") and how it ended. Families and
  * labels are words of ours, so there are few. */
 enum metrics_family { METRICS_CREATE, METRICS_EXEC, METRICS_FILE, METRICS_FAMILY_COUNT };
-void metrics_observe_tier(struct metrics *metrics, enum metrics_family family, const char *tier,
-                          const char *kind, const char *outcome, double seconds);
-/* Where the kind tells the tier: "command" is a jail's, "eval" an isolate's. */
-void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *kind,
-                     const char *outcome, double seconds);
+void metrics_observe(struct metrics *metrics, enum metrics_family family, const char *tier,
+                     const char *kind, const char *outcome, double seconds);
 /* A figure with labels of ours, after its head: metrics_head(out, "x", "X.", "gauge"). */
 void metrics_head(struct buf *out, const char *name, const char *help, const char *type);

@@ -159,6 +159,12 @@ void request_on_gone(struct request *request, void (*call)(void *ctx), void *ctx
     request->gone_ctx = ctx;
 }
 
+void request_on_done(struct request *request, void (*call)(void *ctx), void *ctx)
+{
+    request->on_done = call;
+    request->done_ctx = ctx;
+}
+
 void request_take_body(struct request *request, const struct body_sink *sink, void *ctx)
 {
     assert(request->sink == NULL && request->stage == STAGE_HEAD);
@@ -328,6 +334,8 @@ void request_done(struct request *request)
         request->sink->on_abort(request->sink_ctx);
     if (request->on_upgrade != NULL && !request->was_upgraded)
         request->on_upgrade(request->upgrade_ctx, request, -1, (struct str){0});
+    if (request->on_done != NULL)
+        request->on_done(request->done_ctx);
     request->json = json_free(request->json);
     buf_done(&request->body);
     buf_done(&request->reply);

@@ -18,6 +18,7 @@ struct err;
 struct flow;
 struct guard;
 struct json_t;
+struct port_way;
 struct sockaddr;
 
 enum {
@@ -70,6 +71,10 @@ struct request {
     struct buf body;
     struct json_t *json;         /* the body, checked against the row's schema; else NULL */
     const struct sockaddr *peer; /* NULL when unknown */
+    bool is_http10;
+    bool is_tls;          /* decrypted here */
+    bool by_host;         /* Host named a port of a sandbox */
+    struct port_way *way; /* of a FORM_PROXY row, once it was let in; api/port_head.h */
     struct route_match match;
     struct caller caller;
     int64_t start_ns;
@@ -80,6 +85,8 @@ struct request {
     bool skips_body;            /* the reply was given with the head; what comes is not looked at */
     void (*on_gone)(void *ctx); /* see request_on_gone */
     void *gone_ctx;
+    void (*on_done)(void *ctx); /* see request_on_done */
+    void *done_ctx;
     const struct request_rules *rules;
 
     /* The reply, for http.c to send. */
@@ -95,6 +102,8 @@ struct request {
     void (*on_stop)(void *ctx); /* of an upgraded connection: the server stops */
     struct request_header reply_headers[REPLY_HEADERS_MAX];
     size_t reply_header_count;
+    const struct request_header *foreign_headers; /* in the arena; sent as they are */
+    size_t foreign_count;
     struct http *http;
     struct conn *conn;
     void *connection;
@@ -115,6 +124,8 @@ struct request_rules {
     int64_t (*check_rate)(void *ctx, const struct caller *caller);
     /* A Host that names a door inside a sandbox: gives the path to serve. NULL: there are none. */
     bool (*find_port)(void *ctx, struct request *request, struct str host);
+    /* Who may use a row of FORM_PROXY, instead of Origin and token; false with a reply. */
+    bool (*check_port)(void *ctx, struct request *request);
     struct guard *guard; /* counts wrong tokens; NULL: nobody does */
     bool is_draining;
 };
@@ -145,6 +156,9 @@ bool request_bool(const struct request *request, const char *name, bool fallback
 void request_hold(struct request *request);
 /* While held: `call` comes at most once, when the client has gone. The reply is still due. */
 void request_on_gone(struct request *request, void (*call)(void *ctx), void *ctx);
+
+/* `call` comes once, when the request is let go of, whatever became of it. */
+void request_on_done(struct request *request, void (*call)(void *ctx), void *ctx);
 
 /* For rows that stream their body, instead of a reply; also later, from a held request. `sink` is
  * borrowed and lives as long as the request. */
@@ -177,6 +191,9 @@ void request_begin(struct request *request, const struct request_rules *rules);
 /* Body complete: calls the handler. */
 void request_dispatch(struct request *request, const struct request_rules *rules);
 void request_done(struct request *request);
+/* For the door of ports. False with a reply. */
+bool request_check_origin(struct request *request, const struct request_rules *rules);
+void request_refuse_token(struct request *request, const struct request_rules *rules);
 /* The error body that every refusal carries. `path` may be NULL. */
 void error_body(struct buf *out, const char *code, const char *message, struct str path,
                 const char *request_id);

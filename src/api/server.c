@@ -15,6 +15,7 @@
 #include "api/meta.h"
 #include "api/metrics.h"
 #include "api/openapi.h"
+#include "api/port_door.h"
 #include "api/rate.h"
 #include "api/sign.h"
 #include "api/tls.h"
@@ -143,6 +144,18 @@ static bool check_signature(void *ctx, struct request *request, struct caller *r
 {
     struct server *server = ctx;
     return sign_check(&server->api, request, ret_caller);
+}
+
+static bool find_port(void *ctx, struct request *request, struct str host)
+{
+    struct server *server = ctx;
+    return port_door_find(&server->api, request, host);
+}
+
+static bool check_port(void *ctx, struct request *request)
+{
+    struct server *server = ctx;
+    return port_door_check(&server->api, request);
 }
 
 static int64_t check_rate(void *ctx, const struct caller *caller)
@@ -301,6 +314,8 @@ static struct http_options http_options_of(struct server *server,
                   .check_token = check_token,
                   .check_signature = check_signature,
                   .check_rate = check_rate,
+                  .find_port = find_port,
+                  .check_port = check_port,
                   .guard = &server->guard},
         .metrics = server->metrics,
         .connections_max = options->connections_max,
@@ -311,12 +326,30 @@ static struct http_options http_options_of(struct server *server,
     };
 }
 
+/* "box.example.com", or with the port that clients see: 443 is https. */
+static void set_domain(struct server *server, const char *domain)
+{
+    struct str text = str_of(domain);
+    size_t colon = str_find_char(text, ':');
+    bool is_tls = server->listeners[0].kind != DOOR_PLAIN || server->tls_addr.len > 0;
+    int64_t port = addr_port(server->tls_addr.len > 0 ? &server->tls_addr : &server->addr);
+    if (colon < text.len) {
+        (void)!str_to_i64(str_slice(text, colon + 1, text.len), 0, UINT16_MAX, &port);
+        is_tls = port == 443;
+    }
+    (void)snprintf(server->api.domain.name, sizeof server->api.domain.name, "%.*s",
+                   STR_ARG(str_slice(text, 0, colon)));
+    server->api.domain.port = (int)port;
+    server->api.domain.is_https = is_tls;
+}
+
 static int start_http(struct server *server, const struct server_options *options, struct err *err)
 {
     if (routes_new(api_tables, &server->routes, err) < 0)
         return -1;
     server->metrics = metrics_new(server->routes);
     collect_names(server, options->names);
+    set_domain(server, options->domain);
     struct http_options http = http_options_of(server, options);
     struct listener *first = &server->listeners[0];
     bool is_plain = first->kind == DOOR_PLAIN;

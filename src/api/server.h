@@ -16,6 +16,7 @@ struct server_options {
     const char *const *names; /* further host names by which clients may call us; ends with NULL */
     const char *tls_cert, *tls_key;  /* PEM files; NULL: no TLS */
     const char *tls_listen;          /* NULL: on `listen` itself, the first byte decides */
+    const char *domain;              /* below which exposed ports have names; NULL: none */
     const char *unix_socket;         /* a path to listen on besides; NULL: none */
     const char *const *cors_origins; /* ends with NULL; NULL: none */
     unsigned connections_max, per_address_max;     /* 0: http.h's defaults, here and below */

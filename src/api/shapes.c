@@ -37,6 +37,12 @@
     P("createdAt", DATE) "," P("expiresAt", DATE) "," P("ratePerMinute", WHOLE) "," \
     P("quota", OBJECT("[]", P("sandboxes", WHOLE) "," P("memoryMb", WHOLE) "," P("diskMb", WHOLE)))
 
+#define PORT_MEMBERS \
+    P("port", WHOLE) "," P("public", FLAG) "," \
+    P("url", JSON({"type": ["string", "null"], "description": "By host name, where server.domain is set"})) "," \
+    P("path", JSON({"type": "string", "description": "Below the server's address"})) "," \
+    P("createdAt", DATE)
+
 const struct shape api_shapes[] = {
     {"Error", OBJECT("[\"error\"]", P("error", OBJECT("[\"code\",\"message\",\"requestId\"]",
         P("code", JSON({"type": "string", "description": "From one table; programs may rely on it"})) ","
@@ -55,7 +61,8 @@ const struct shape api_shapes[] = {
         P("limits", OBJECT("[]", P("memoryMb", WHOLE) "," P("diskMb", WHOLE) ","
             P("cpus", JSON({"type": "number"})) "," P("pids", WHOLE) "," P("execMs", WHOLE) ","
             P("netConnections", WHOLE) "," P("netBytesPerSecond", WHOLE) ","
-            P("netBytesTotal", WHOLE) "," P("netIdleMs", WHOLE) "," P("netTotalMs", WHOLE))) ","
+            P("netBytesTotal", WHOLE) "," P("netIdleMs", WHOLE) "," P("netTotalMs", WHOLE) ","
+            P("netHeadBytes", WHOLE) "," P("netAnswerBytes", WHOLE))) ","
         P("network", TEXT) ","
         P("secrets", A(OBJECT("[\"name\",\"hosts\"]", P("name", TEXT) "," P("config", MAYBE) ","
             P("hosts", A(TEXT)) "," P("headers", A(TEXT))))) "," P("timeoutMs", WHOLE) "," P("idleMs", WHOLE) ","
@@ -94,6 +101,12 @@ const struct shape api_shapes[] = {
     {"SignedUrl", OBJECT("[\"url\",\"expiresAt\"]",
         P("url", JSON({"type": "string", "description": "Below the server's address"})) ","
         P("expiresAt", DATE))},
+    {"Port", OBJECT("[\"port\",\"public\",\"path\"]", PORT_MEMBERS)},
+    {"Ports", OBJECT("[\"ports\"]", P("ports", A(R("Port"))))},
+    {"PortToken", OBJECT("[\"token\",\"expiresAt\",\"port\",\"path\"]",
+        P("token", TEXT) "," P("expiresAt", DATE) ","
+        P("openUrl", JSON({"type": ["string", "null"], "description": "For a browser, token included"})) ","
+        PORT_MEMBERS)},
     {"Session", OBJECT("[\"id\",\"state\",\"createdAt\"]",
         P("id", TEXT) "," P("name", MAYBE) ","
         P("state", JSON({"type": "string", "enum": ["dormant", "active"]})) "," P("tier", TEXT) ","

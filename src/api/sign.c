@@ -21,6 +21,12 @@ static void hmac(const unsigned char key[HASH_SIZE], struct str text, unsigned c
     hash_sha256(str_n(outer, sizeof outer), out);
 }
 
+static void put_hex(const unsigned char digest[HASH_SIZE], char out[HASH_HEX_SIZE])
+{
+    for (size_t i = 0; i < HASH_SIZE; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
 static void signature_of(const struct api *api, struct str method, struct str door,
                          struct str tenant, struct str path, int64_t expires_s,
                          char out[HASH_HEX_SIZE])
@@ -32,8 +38,19 @@ static void signature_of(const struct api *api, struct str method, struct str do
                STR_ARG(method), door.len, tenant.len, path.len, STR_ARG(door), STR_ARG(tenant));
     buf_put(&text, path);
     hmac(api->signing_key, buf_str(&text), digest);
-    for (size_t i = 0; i < HASH_SIZE; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    put_hex(digest, out);
+}
+
+/* The first word is another one than a signed URL's: neither can stand for the other. */
+void sign_port(const struct api *api, struct str id, uint16_t port, struct str key,
+               int64_t expires_s, char out[HASH_HEX_SIZE])
+{
+    unsigned char digest[HASH_SIZE];
+    AUTO_BUF struct buf text = {0};
+    buf_printf(&text, "port %lld %u %zu %zu\n%.*s\n%.*s", (long long)expires_s, port, id.len,
+               key.len, STR_ARG(id), STR_ARG(key));
+    hmac(api->signing_key, buf_str(&text), digest);
+    put_hex(digest, out);
 }
 
 static void put_escaped(struct str text, struct buf *out)

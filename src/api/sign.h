@@ -3,6 +3,7 @@
 /* URLs that carry their own permission: for one method and one file, until a date. */
 
 #include "base/buf.h"
+#include "base/hash.h"
 
 struct api;
 struct caller;
@@ -15,3 +16,7 @@ void sign_url(const struct api *api, struct str method, struct str door, struct 
               struct str path, int64_t expires_s, struct buf *out);
 /* True when the request's own URL is such a one and holds now. */
 bool sign_check(const struct api *api, struct request *request, struct caller *ret_caller);
+
+/* What a token for an exposed port is signed with; `key` is the port's. */
+void sign_port(const struct api *api, struct str id, uint16_t port, struct str key,
+               int64_t expires_s, char out[HASH_HEX_SIZE]);

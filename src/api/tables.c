@@ -22,6 +22,7 @@ const struct route *const api_tables[] = {
     v1_snapshot_routes,
     v1_event_routes,
     v1_token_routes,
+    v1_port_routes,
     v1_tool_routes,
     mcp_routes,
     NULL,

@@ -130,6 +130,8 @@ struct sandbox_limits v1_limits(const struct json_t *object)
         .net_bytes_total = v1_int(limits, "netBytesTotal", 0),
         .net_idle_ms = v1_int(limits, "netIdleMs", 0),
         .net_total_ms = v1_int(limits, "netTotalMs", 0),
+        .net_head_bytes = v1_int(limits, "netHeadBytes", 0),
+        .net_answer_bytes = v1_int(limits, "netAnswerBytes", 0),
     };
 }
 
@@ -204,6 +206,8 @@ static void put_limits(struct json_out *out, const struct sandbox_limits *limits
     json_key(out, "netBytesTotal"), json_put_i64(out, limits->net_bytes_total);
     json_key(out, "netIdleMs"), json_put_i64(out, limits->net_idle_ms);
     json_key(out, "netTotalMs"), json_put_i64(out, limits->net_total_ms);
+    json_key(out, "netHeadBytes"), json_put_i64(out, limits->net_head_bytes);
+    json_key(out, "netAnswerBytes"), json_put_i64(out, limits->net_answer_bytes);
     json_end_object(out);
 }
 
@@ -317,8 +321,8 @@ void v1_observe(struct request *request, int family, const char *tier, const cha
 {
     struct api *api = request->rules->ctx;
     double seconds = (double)(clock_now_ns() - request->start_ns) / 1e9;
-    metrics_observe_tier(api->meta.metrics, (enum metrics_family)family, tier, kind,
-                         why == NULL ? "ok" : err_wire_name(why->code), seconds);
+    metrics_observe(api->meta.metrics, (enum metrics_family)family, tier, kind,
+                    why == NULL ? "ok" : err_wire_name(why->code), seconds);
 }
 
 void v1_done(void *ctx, const struct err *why)

@@ -24,6 +24,7 @@ extern const struct route v1_event_routes[];
 extern const struct route v1_token_routes[];
 extern const struct route v1_tool_routes[];
 extern const struct route v1_tty_routes[];
+extern const struct route v1_port_routes[];
 extern const struct route mcp_routes[];
 
 /* Who asks, for the engine. Borrows from the request. */
@@ -85,7 +86,11 @@ struct engine_page v1_page(struct request *request);
     JSON("netIdleMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
         "description": "A connection on which nothing moves ends after this time"}) "," \
     JSON("netTotalMs": {"type": "integer", "minimum": 0, "maximum": 86400000, \
-        "description": "A connection ends after this time"})
+        "description": "A connection ends after this time"}) "," \
+    JSON("netHeadBytes": {"type": "integer", "minimum": 0, "maximum": 1048576, \
+        "description": "Of the head of an HTTP message that the gate reads"}) "," \
+    JSON("netAnswerBytes": {"type": "integer", "minimum": 0, "maximum": 1000000000000000, \
+        "description": "Of the body of an HTTP answer that the gate reads"})
 /* What v1_sandbox_spec reads. */
 #define V1_M_SANDBOX \
     JSON("tier": {"type": "string", "enum": ["jail", "isolate", "memory"], \

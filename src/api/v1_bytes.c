@@ -112,9 +112,11 @@ static void write_in(struct request *request, struct api *api, bool is_tar)
     struct err err;
     struct engine_caller caller = v1_caller(request);
     struct file_place place = v1_place(request);
+    bool must_be_new = request_query_bool(request, "new");
     struct file_put put = {.as_tar = is_tar,
                            .make_parents = true,
-                           .must_be_new = request_query_bool(request, "new"),
+                           .must_be_new = must_be_new,
+                           .tar = must_be_new ? FILE_TAR_NEW : FILE_TAR_MERGE,
                            .if_match = unquoted(request_header(request, "If-Match")),
                            .mode = (uint32_t)request_query_int(request, "mode", 0)};
     if (!v1_path(request, &put.path))
@@ -239,6 +241,8 @@ static const struct route_query watch_query[] = {
      .query = read_query, .gives = FORM_BYTES, .errors = V1_FILE_FAILS, \
      .example = "?path=/workspace -o tree.tar"}, \
     {"PUT", place "/tar", write_tar, "Unpack a tar archive into a directory", SCOPE_FILES, NOUN, \
+     .details = "Plain, gzip or zstd. Into a directory that is there: files replace files, directories are " \
+                "merged, and what is refused changes nothing; with new=true only into one that is not.", \
      .query = write_query, .takes = FORM_BYTES, .response = "Count", .errors = V1_FILE_FAILS, \
      .example = "?path=/workspace/tree -T tree.tar"}, \
     {"GET", place "/watch", watch_it, "Follow changes below a directory", SCOPE_FILES, NOUN, \

@@ -71,8 +71,8 @@ static void collect_end(void *ctx, const struct command_info *command, const str
     }
     struct api *api = collect->request->rules->ctx;
     if (command->wall_us >= 0)
-        metrics_observe(api->meta.metrics, METRICS_EXEC, "command", command_end_name(command->end),
-                        (double)command->wall_us / 1e6);
+        metrics_observe(api->meta.metrics, METRICS_EXEC, "jail", "command",
+                        command_end_name(command->end), (double)command->wall_us / 1e6);
     struct json_out *out = v1_begin(&answer);
     v1_put_command(out, command);
     answer.buf.ptr[--answer.buf.len] = '\0'; /* its object goes on */

@@ -214,7 +214,8 @@ static void on_done(void *ctx, const struct eval_result *result, const struct er
     struct run *run = ctx;
     struct v1_answer answer;
     if (why == NULL)
-        metrics_observe(run->api->meta.metrics, METRICS_EXEC, "eval", outcome_name(result),
+        metrics_observe(run->api->meta.metrics, METRICS_EXEC,
+                        result->kernel != NULL ? "jail" : "isolate", "eval", outcome_name(result),
                         result->kernel != NULL ? (double)result->kernel->duration_us / 1e6
                                                : (double)result->run->runtime_ns / 1e9);
     if (run->events != NULL) {

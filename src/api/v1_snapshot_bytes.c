@@ -91,7 +91,7 @@ static void download(struct request *request, void *ctx)
 static const struct route_query upload_query[] = {
     {"slug", JSON({"type": "string", "maxLength": 64}), "Its name in this tenant"},
     {"form", JSON({"type": "string", "enum": ["tar", "export"]}),
-     "A tar (plain, gzip or zstd), or what /export gave (tar)"},
+     "tar: plain, gzip or zstd, with names from the root on; export: what /export gave (tar)"},
     {0},
 };
 
@@ -100,11 +100,16 @@ static const struct route_query upload_query[] = {
 const struct route v1_snapshot_byte_routes[] = {
     {"POST", "/v1/snapshots/upload", upload, "Make a snapshot from an archive", SCOPE_FILES, NOUN,
      .query = upload_query, .takes = FORM_BYTES, .response = "Snapshot", .status = 201,
-     .errors = E(CONFLICT) | E(TOO_LARGE) | E(UNSUPPORTED) | E(NO_SPACE) | E(PATH_ESCAPES),
+     .details = "It is unpacked in a sandbox of its own, where `/usr` and what else belongs to the "
+                "runtime cannot be written: 1.5 GiB and 200,000 entries at most, 200 times the "
+                "size of the archive. An export is held against its manifest. What is refused "
+                "leaves nothing.",
+     .errors = E(CONFLICT) | E(TOO_LARGE) | E(UNSUPPORTED) | E(NO_SPACE) | E(READ_ONLY) | E(BUSY) |
+               E(LIMIT),
      .example = "?form=tar -T tree.tar"},
     {"GET", "/v1/snapshots/{id}/export", download, "Take a snapshot along", SCOPE_FILES, NOUN,
      .details = "A tar.zst with a manifest, for /v1/snapshots/upload?form=export anywhere.",
-     .gives = FORM_BYTES, .errors = E(NOT_FOUND) | E(CONFLICT) | E(UNSUPPORTED),
+     .gives = FORM_BYTES, .errors = E(NOT_FOUND) | E(CONFLICT) | E(UNSUPPORTED) | E(LIMIT),
      .example = "-o snapshot.tar.zst"},
     {0},
 };

@@ -35,6 +35,8 @@
     X(CANCELED, "canceled", 499)                                                                   \
     X(INTERNAL, "internal", 500)                                                                   \
     X(UNSUPPORTED, "unsupported", 501)                                                             \
+    X(NO_LISTENER, "no_listener", 502)                                                             \
+    X(BAD_ANSWER, "bad_answer", 502)                                                               \
     X(UNAVAILABLE, "unavailable", 503)                                                             \
     X(TIMEOUT, "timeout", 504)                                                                     \
     X(NO_SPACE, "no_space", 507)

@@ -1,25 +1,13 @@
-/* sandglass sandbox exec, logs, shell: commands in sandboxes of a running server. */
+/* sandglass sandbox exec, logs: commands in sandboxes of a running server. */
 
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/base64.h"
 #include "base/fd.h"
 #include "cli/commands.h"
-#include "cli/remote.h"
+#include "cli/watching.h"
 
-enum { SIGNALED_BASE = 128, KEYS_MAX = 4096, END_OF_INPUT = 4 };
-
-/* What is seen of a command while its log comes in. */
-struct watching {
-    sg_client *client;
-    const char *id; /* of the command, for keys */
-    int code;       /* once it has ended */
-    bool has_ended, prints_json;
-    struct winsize size;
-    struct err failure;
-};
+enum { SIGNALED_BASE = 128 };
 
 static int exit_code_of(const struct json_t *command)
 {
@@ -42,7 +30,7 @@ static void put_output(const struct json_t *data, int fd)
     (void)!fd_write_all(fd, text, &err);
 }
 
-static int on_line(void *ctx, const char *line, size_t len)
+int watch_line(void *ctx, const char *line, size_t len)
 {
     struct watching *watching = ctx;
     AUTO_JSON struct json_t *event = NULL;
@@ -70,7 +58,7 @@ static int on_line(void *ctx, const char *line, size_t len)
     return 0;
 }
 
-static int conclude(const struct watching *watching, int result, struct err *err)
+int watch_conclude(const struct watching *watching, int result, struct err *err)
 {
     if (watching->failure.code != ERR_NONE) {
         *err = watching->failure;
@@ -117,9 +105,9 @@ static int exec(const struct cli_call *call, struct err *err)
         return EXIT_OK;
     }
     struct watching watching = {.client = client, .prints_json = cli_has(call, "json")};
-    int result =
-        sg_stream(client, "POST", buf_cstr(&path), buf_cstr(&body), on_line, -1, NULL, &watching);
-    return conclude(&watching, result, err);
+    int result = sg_stream(client, "POST", buf_cstr(&path), buf_cstr(&body), watch_line, -1, NULL,
+                           &watching);
+    return watch_conclude(&watching, result, err);
 }
 
 static int logs(const struct cli_call *call, struct err *err)
@@ -132,97 +120,9 @@ static int logs(const struct cli_call *call, struct err *err)
     if (remote_open(call, &client, err) < 0)
         return -1;
     struct watching watching = {.client = client, .prints_json = cli_has(call, "json")};
-    int result = sg_stream(client, "GET", buf_cstr(&path), NULL, on_line, -1, NULL, &watching);
-    int code = conclude(&watching, result, err);
+    int result = sg_stream(client, "GET", buf_cstr(&path), NULL, watch_line, -1, NULL, &watching);
+    int code = watch_conclude(&watching, result, err);
     return code < 0 ? code : EXIT_OK;
-}
-
-/* ---- shell --------------------------------------------------------------------------------- */
-
-struct source {
-    const char *bytes;
-    size_t left;
-};
-
-static long give_keys(void *ctx, char *out, size_t room)
-{
-    struct source *source = ctx;
-    size_t count = MIN(source->left, room);
-    memcpy(out, source->bytes, count);
-    source->bytes += count;
-    source->left -= count;
-    return (long)count;
-}
-
-static void send_size(struct watching *watching)
-{
-    struct winsize size;
-    AUTO_BUF struct buf path = {0};
-    AUTO_BUF struct buf body = {0};
-    if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0 ||
-        (size.ws_row == watching->size.ws_row && size.ws_col == watching->size.ws_col))
-        return;
-    watching->size = size;
-    remote_path(&path, "/v1/commands/%s/resize", watching->id);
-    buf_printf(&body, "{\"rows\":%d,\"cols\":%d}", size.ws_row, size.ws_col);
-    (void)sg_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), NULL);
-}
-
-static int on_keys(void *ctx)
-{
-    struct watching *watching = ctx;
-    char keys[KEYS_MAX];
-    AUTO_BUF struct buf path = {0};
-    ssize_t count = read(STDIN_FILENO, keys, sizeof keys);
-    send_size(watching);
-    /* A terminal's way to say that nothing more is typed. */
-    if (count <= 0)
-        keys[0] = END_OF_INPUT;
-    struct source source = {keys, count <= 0 ? 1 : (size_t)count};
-    remote_path(&path, "/v1/commands/%s/stdin", watching->id);
-    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source,
-                    (int64_t)source.left, NULL);
-    return count <= 0 ? 1 : 0;
-}
-
-/* Keys go to the sandbox as they are typed: this side's terminal does nothing with them. */
-static bool make_raw(struct termios *before)
-{
-    if (tcgetattr(STDIN_FILENO, before) < 0)
-        return false;
-    struct termios raw = *before;
-    cfmakeraw(&raw);
-    return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
-}
-
-static int shell(const struct cli_call *call, struct err *err)
-{
-    AUTO_CLIENT sg_client *client = NULL;
-    AUTO_JSON struct json_t *command = NULL;
-    AUTO_BUF struct buf path = {0};
-    AUTO_BUF struct buf body = {0};
-    AUTO_BUF struct buf id = {0};
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
-    struct termios before;
-    (void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-    buf_printf(&body,
-               "{\"argv\":[\"/bin/sh\",\"-i\"],\"tty\":true,\"stdin\":true,\"timeoutMs\":-1,"
-               "\"rows\":%d,\"cols\":%d}",
-               MAX(size.ws_row, 1), MAX(size.ws_col, 1));
-    remote_path(&path, "/v1/sandboxes/%s/commands", call->args[0]);
-    if (remote_open(call, &client, err) < 0 ||
-        remote_call(client, "POST", buf_cstr(&path), buf_cstr(&body), &command, err) < 0)
-        return -1;
-    buf_put(&id, remote_text(command, "id"));
-    buf_clear(&path);
-    remote_path(&path, "/v1/commands/%s/logs?follow=true", buf_cstr(&id));
-    struct watching watching = {.client = client, .id = buf_cstr(&id), .size = size};
-    bool is_raw = make_raw(&before);
-    int result =
-        sg_stream(client, "GET", buf_cstr(&path), NULL, on_line, STDIN_FILENO, on_keys, &watching);
-    if (is_raw)
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    return conclude(&watching, result, err);
 }
 
 static const struct cli_option exec_options[] = {
@@ -252,13 +152,4 @@ const struct cli_verb cmd_logs = {
     .args_min = 1,
     .args_max = 1,
     .run = logs,
-};
-const struct cli_verb cmd_shell = {
-    .name = "shell",
-    .args = "ID",
-    .summary = "A shell in a sandbox, in this terminal",
-    .options = remote_only,
-    .args_min = 1,
-    .args_max = 1,
-    .run = shell,
 };

@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/id.h"
 #include "cli/commands.h"
-#include "cli/remote.h"
+#include "cli/transfer.h"
 
 static const struct remote_column file_columns[] = {
     {"type", "TYPE"}, {"size", "SIZE"}, {"modifiedAt", "CHANGED"}, {"path", "PATH"}, {0}};
@@ -85,80 +84,25 @@ static int remove_it(const struct cli_call *call, struct err *err)
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 
-/* Where bytes go to or come from on this side, and how far they are. */
-struct near {
-    int fd;
-    uint64_t done, total;
-    bool tells; /* progress, on a terminal */
-    struct err failure;
-};
-
-static void tell(struct near *near, size_t more)
+static int download(const struct cli_call *call, const char *sandbox, const char *path,
+                    const char *file, struct err *err)
 {
-    uint64_t before = near->done >> 24;
-    near->done += more;
-    if (near->tells && near->done >> 24 != before)
-        (void)fprintf(stderr, "\r%llu MiB", (unsigned long long)(near->done >> 20));
-}
-
-static int take(void *ctx, const char *bytes, size_t len)
-{
-    struct near *near = ctx;
-    tell(near, len);
-    return fd_write_all(near->fd, str_n(bytes, len), &near->failure);
-}
-
-static long give(void *ctx, char *out, size_t room)
-{
-    struct near *near = ctx;
-    ssize_t count = read(near->fd, out, room);
-    if (count < 0)
-        return err_sys(&near->failure, errno, "read");
-    tell(near, (size_t)count);
-    return count;
-}
-
-static int end_of(const struct near *near, sg_client *client, int result, struct err *err)
-{
-    if (near->tells && near->done >> 24 != 0)
-        (void)fprintf(stderr, "\n");
-    if (near->failure.code != ERR_NONE) {
-        *err = near->failure;
-        return -1;
-    }
-    return result < 0 ? remote_failed(client, err) : EXIT_OK;
-}
-
-static int download(const struct cli_call *call, const char *sandbox, const char *path, int fd,
-                    struct err *err)
-{
-    AUTO_CLIENT sg_client *client = NULL;
     AUTO_BUF struct buf door = {0};
-    struct near near = {.fd = fd, .tells = isatty(2) == 1 && fd != STDOUT_FILENO};
     remote_file_path(&door, sandbox, "files", path);
-    if (remote_open(call, &client, err) < 0)
-        return -1;
-    return end_of(&near, client, sg_download(client, buf_cstr(&door), take, &near), err);
+    return transfer_down_file(call, buf_cstr(&door), file, err) < 0 ? -1 : EXIT_OK;
 }
 
 static int upload(const struct cli_call *call, const char *sandbox, const char *path, int fd,
                   struct err *err)
 {
-    AUTO_CLIENT sg_client *client = NULL;
     AUTO_BUF struct buf door = {0};
-    struct stat st;
-    struct near near = {.fd = fd, .tells = isatty(2) == 1};
     remote_file_path(&door, sandbox, "files", path);
-    if (remote_open(call, &client, err) < 0)
-        return -1;
-    int64_t length = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
-    return end_of(&near, client,
-                  sg_upload(client, "PUT", buf_cstr(&door), give, &near, length, NULL), err);
+    return transfer_up(call, "PUT", buf_cstr(&door), fd, NULL, err) < 0 ? -1 : EXIT_OK;
 }
 
 static int cat(const struct cli_call *call, struct err *err)
 {
-    return download(call, call->args[0], call->args[1], STDOUT_FILENO, err);
+    return download(call, call->args[0], call->args[1], "-", err);
 }
 
 static int put(const struct cli_call *call, struct err *err)
@@ -188,11 +132,10 @@ static int copy(const struct cli_call *call, struct err *err)
         (void)is_far(call->args[1], &sandbox, &path);
     (void)snprintf(id, sizeof id, "%.*s", STR_ARG(sandbox));
     const char *file = call->args[from_far ? 1 : 0];
-    AUTO_CLOSE int fd = from_far ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
-                                 : open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(err, errno, "open '%s'", file);
-    return from_far ? download(call, id, path, fd, err) : upload(call, id, path, fd, err);
+    if (from_far)
+        return download(call, id, path, file, err);
+    AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? err_sys(err, errno, "open '%s'", file) : upload(call, id, path, fd, err);
 }
 
 static const struct cli_option tree_options[] = {

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/policy_arg.h"
+#include "egress/effective.h"
 #include "egress/resolve.h"
 #include "egress/verdict.h"
 #include "engine/config.h"
@@ -96,13 +97,48 @@ static void put_json(const struct question *question, struct buf *out)
     buf_put_char(out, '\n');
 }
 
+static void drop_hosts(struct group_hosts (*hosts)[GROUP_COUNT])
+{
+    for (size_t i = 0; i < GROUP_COUNT; i++)
+        group_hosts_done(&(*hosts)[i]);
+}
+
+/* Groups stand for what this machine is configured to use, here as everywhere. */
+static int expand_groups(const struct cli_call *call, struct policy **policy, struct err *err)
+{
+    AUTO_CONFIG struct config *config = NULL;
+    AUTO_BUF struct buf servers = {0};
+    AUTO(drop_hosts) struct group_hosts hosts[GROUP_COUNT] = {0};
+    struct effective_sources sources = {0};
+    struct policy *effective = NULL;
+    unsigned named = policy_groups(*policy);
+    if (named == 0)
+        return 0;
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
+        return -1;
+    policy_put_servers(config, &servers);
+    struct group_sources from = {.dns_servers = servers.len > 0 ? buf_cstr(&servers) : NULL};
+    for (size_t i = 0; i < GROUP_COUNT; i++) {
+        if ((named & 1U << i) == 0)
+            continue;
+        if (group_expand(str_of(group_name(i)), &from, &hosts[i], err) < 0)
+            return err_wrap(err, "group '%s'", group_name(i));
+        sources.groups[i] = &hosts[i];
+    }
+    if (policy_effective(*policy, &sources, &effective, err) < 0)
+        return -1;
+    (void)policy_free(*policy);
+    *policy = effective;
+    return 0;
+}
+
 static int test(const struct cli_call *call, struct err *err)
 {
     AUTO_POLICY struct policy *policy = NULL;
     struct str url = str_of(call->args[1]);
     const char *method = cli_value(call, "method");
     struct err unread;
-    if (policy_from_arg(call->args[0], &policy, err) < 0)
+    if (policy_from_arg(call->args[0], &policy, err) < 0 || expand_groups(call, &policy, err) < 0)
         return -1;
     struct question question = {.policy = policy,
                                 .method = str_of(method == NULL ? "GET" : method)};

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/net_arg.h"
 #include "cli/run.h"
 #include "engine/config.h"
 
@@ -362,6 +363,7 @@ static const struct cli_option run_options[] = {
      .value = "NAME=env:VAR@HOST[:PORT]",
      .help = "Let requests to HOST carry a key that the code never sees (none)",
      .repeated = true},
+    NET_LIMIT_OPTIONS,
     {.name = "hint",
      .value = "KEY=VALUE",
      .help = "latitude, longitude, city or country of the request",

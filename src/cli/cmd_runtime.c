@@ -244,7 +244,10 @@ const struct cli_verb cmd_runtime_add = {
         "machine is configured for (npm_config_registry, .npmrc, npm's own default). The package "
         "is compared with the digest that sandglass holds before anything reads it, unpacked in a "
         "jail, tried, and put into runtimes/ of the data directory, read-only. A download that "
-        "broke off goes on where it stopped.",
+        "broke off goes on where it stopped. python3.13 is a Debian 13 system that mmdebstrap "
+        "makes "
+        "from the mirror that apt uses here (else SANDGLASS_DEBIAN_MIRROR); it takes minutes and "
+        "about 600 MB.",
     .options = add_options,
     .args_min = 1,
     .args_max = 1,

@@ -65,6 +65,7 @@ static struct server_options options_of(const struct cli_call *call, const struc
         .tls_cert = or_null(server->tls_cert),
         .tls_key = or_null(server->tls_key),
         .tls_listen = or_null(server->tls_listen),
+        .domain = or_null(server->domain),
         .unix_socket = or_null(server->unix_socket),
         .connections_max = (unsigned)server->max_connections,
         .per_address_max = (unsigned)server->max_connections_per_address,

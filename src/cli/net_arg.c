@@ -50,6 +50,7 @@ int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct 
 
 /* --- Limits --- */
 
+enum { HEAD_MIN = 1 << 10 };
 enum limit_kind { LIMIT_COUNT, LIMIT_SIZE, LIMIT_TIME };
 
 static const struct limit_option {
@@ -62,13 +63,22 @@ static const struct limit_option {
     {"net-total", "netBytesTotal", LIMIT_SIZE, offsetof(struct porter_limits, bytes_total)},
     {"net-idle", "netIdleMs", LIMIT_TIME, offsetof(struct porter_limits, idle_ms)},
     {"net-time", "netTotalMs", LIMIT_TIME, offsetof(struct porter_limits, total_ms)},
+    {"net-head", "netHeadBytes", LIMIT_SIZE, offsetof(struct porter_limits, head_bytes)},
+    {"net-answer", "netAnswerBytes", LIMIT_SIZE, offsetof(struct porter_limits, answer_bytes)},
 };
 
 static int read_limit(const struct limit_option *limit, const char *text, int64_t *ret_value,
                       struct err *err)
 {
-    if (limit->kind == LIMIT_SIZE)
-        return cli_read_size(limit->option, text, ret_value, err);
+    if (limit->kind == LIMIT_SIZE) {
+        if (cli_read_size(limit->option, text, ret_value, err) < 0)
+            return -1;
+        if (limit->offset == offsetof(struct porter_limits, head_bytes) &&
+            (*ret_value < HEAD_MIN || *ret_value > PORTER_HEAD_BYTES_MAX))
+            return err_set(err, ERR_INVALID, "--%s '%s' is not between 1k and 1m", limit->option,
+                           text);
+        return 0;
+    }
     if (limit->kind == LIMIT_TIME)
         return cli_read_time(limit->option, text, ret_value, err);
     if (!str_to_i64(str_of(text), 1, PORTER_CONNECTIONS, ret_value))
@@ -86,7 +96,9 @@ int net_limits_from_options(const struct cli_call *call, const struct config *co
                                    .bytes_total = egress->bytes_total,
                                    .head_ms = egress->head_seconds * 1000,
                                    .idle_ms = egress->idle_seconds * 1000,
-                                   .total_ms = egress->total_seconds * 1000};
+                                   .total_ms = egress->total_seconds * 1000,
+                                   .head_bytes = egress->head_bytes,
+                                   .answer_bytes = egress->answer_bytes};
     for (size_t i = 0; i < countof(limit_options); i++) {
         const char *text = cli_value(call, limit_options[i].option);
         int64_t *field = (int64_t *)(void *)((char *)&limits + limit_options[i].offset);

@@ -21,8 +21,10 @@ int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct 
         {.name = "net-rate", .value = "SIZE", .help = "Bytes of both directions per second"},      \
         {.name = "net-total", .value = "SIZE", .help = "Bytes of both directions in all"},         \
         {.name = "net-idle", .value = "TIME", .help = "End a connection that is silent (5m)"},     \
+        {.name = "net-time", .value = "TIME", .help = "End a connection after this time (24h)"},   \
+        {.name = "net-head", .value = "SIZE", .help = "Head of an HTTP message (64k)"},            \
     {                                                                                              \
-        .name = "net-time", .value = "TIME", .help = "End a connection after this time (24h)"      \
+        .name = "net-answer", .value = "SIZE", .help = "Body of an HTTP answer that can be read"   \
     }
 int net_limits_from_options(const struct cli_call *call, const struct config *config,
                             struct porter_limits *ret_limits, struct err *err) MUST_USE;

@@ -6,9 +6,11 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/net_arg.h"
 #include "cli/policy_arg.h"
 #include "cli/run.h"
 #include "cli/secret_arg.h"
+#include "egress/allowance.h"
 #include "egress/gate.h"
 #include "engine/config.h"
 #include "io/loop.h"
@@ -34,6 +36,7 @@ struct run_bridges {
     struct secrets *secrets; /* NULL for none */
     struct buf servers, ca_file;
     struct gate_options options;
+    struct porter_limits limits;
     /* From the first call on: most code makes none. */
     struct loop *loop;
     struct timer *timer;
@@ -54,6 +57,7 @@ int run_bridges_new(const struct cli_call *call, const struct config *config,
     policy_put_private(config, &private);
     buf_put(&weather, config->bridges.weather_url);
     if (bridge_set_new(bridges, &all->set, err) < 0 ||
+        net_limits_from_options(call, config, &all->limits, err) < 0 ||
         secrets_from_args(call, config, &all->secrets, err) < 0 ||
         policy_from_options(call, config, &all->services.policy, NULL, err) < 0 ||
         secrets_check_policy(all->secrets, all->services.policy, err) < 0 ||
@@ -80,6 +84,7 @@ struct run_bridges *run_bridges_free(struct run_bridges *all)
     services_done(&all->services);
     (void)policy_free(all->services.policy);
     (void)gate_free(all->services.gate);
+    (void)allowance_free(all->services.allowance);
     (void)secrets_free(all->secrets);
     (void)bridge_set_free(all->set);
     if (all->timer != NULL)
@@ -141,6 +146,8 @@ static int open_loop(struct run_bridges *all, struct err *err)
         return -1;
     if (all->timer == NULL)
         all->timer = timer_new(all->loop, stop_loop, all);
+    if (all->services.allowance == NULL)
+        all->services.allowance = allowance_new(all->loop, &all->limits, NULL, NULL);
     return gate_open(all->loop, &all->options, &all->services.gate, err);
 }
 

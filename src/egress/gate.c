@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "egress/allowance.h"
 #include "egress/gate_secrets.h"
 #include "egress/resolve.h"
 #include "io/loop.h"
@@ -16,7 +17,8 @@ struct gate {
 
 /* One hop: judged by name (begin_hop) -> resolving -> judged with addresses (judge_addresses) ->
  * connecting, address by address (connect_next) -> answered (on_fetched) -> the next hop, or the
- * end (succeed, fail, refuse). Ends found while starting wait for a turn of the loop. */
+ * end (succeed, fail, refuse). Ends found while starting wait for a turn of the loop. Before the
+ * first hop a call may have to wait for others of its sandbox (allowance.h). */
 struct gate_call {
     struct gate *gate;
     struct policy *policy;
@@ -40,6 +42,10 @@ struct gate_call {
     struct ip addresses[RESOLVE_ADDRESSES_MAX];
     size_t address_count, address_next;
     struct fetch *fetch;
+    struct allowance *allowance; /* NULL: none */
+    struct allowance_user user;
+    struct fetch_meter meter;
+    struct timer *idle; /* NULL: no limit but the client's own */
 
     struct err why;
     struct verdict refusal;
@@ -55,6 +61,9 @@ static void begin_hop(struct gate_call *call);
 static void end(struct gate_call *call)
 {
     call->is_ended = true;
+    allowance_leave(&call->user);
+    if (call->idle != NULL)
+        timer_clear(call->idle);
     timer_set(call->timer, 0, 0);
 }
 
@@ -79,8 +88,13 @@ static void on_timer(void *ctx)
     if (!call->is_ended) {
         call->resolve = resolve_free(call->resolve);
         call->fetch = fetch_free(call->fetch);
-        (void)err_set(&call->why, ERR_TIMEOUT, "%s: no answer in time", call->url.host.text);
-        call->is_ended = true;
+        if (call->user.is_waiting)
+            (void)err_set(&call->why, ERR_TIMEOUT,
+                          "not begun in time: other requests of the sandbox had its connections");
+        else
+            (void)err_set(&call->why, ERR_TIMEOUT, "%s: no answer in time", call->url.host.text);
+        end(call);
+        timer_clear(call->timer);
     }
     call->done(call->ctx, NULL, call->is_refused ? &call->refusal : NULL, &call->why);
 }
@@ -93,6 +107,76 @@ static void tell(const struct gate_call *call, const struct verdict *verdict,
         options->on_verdict(options->ctx, verdict, host, port);
     if (call->on_verdict != NULL)
         call->on_verdict(call->verdict_ctx, verdict, host, port);
+}
+
+/* What the sandbox may use. */
+
+static bool may_move(void *ctx)
+{
+    const struct gate_call *call = ctx;
+    return !allowance_is_dry(call->allowance);
+}
+
+static void tell_used_up(const struct gate_call *call, const struct err *why)
+{
+    struct verdict verdict = verdict_make(VERDICT_LIMIT, "blocked %.100s:%d: %.100s",
+                                          call->url.host.text, call->url.port, why->msg);
+    tell(call, &verdict, &call->url.host, call->url.port);
+}
+
+static int on_moved(void *ctx, size_t bytes, bool is_sent, struct err *err)
+{
+    struct gate_call *call = ctx;
+    if (call->idle != NULL)
+        timer_set(call->idle, allowance_limits(call->allowance)->idle_ms, 0);
+    allowance_count(call->allowance, bytes, is_sent);
+    if (allowance_check(call->allowance, err) == 0)
+        return 0;
+    tell_used_up(call, err);
+    return -1;
+}
+
+static void on_idle(void *ctx)
+{
+    struct gate_call *call = ctx;
+    if (allowance_is_dry(call->allowance)) { /* it waits for us, not for the host */
+        timer_set(call->idle, allowance_limits(call->allowance)->idle_ms, 0);
+        return;
+    }
+    call->resolve = resolve_free(call->resolve);
+    call->fetch = fetch_free(call->fetch);
+    struct err why;
+    (void)err_set(&why, ERR_TIMEOUT, "%.100s: silent for too long", call->url.host.text);
+    fail(call, &why);
+}
+
+static void on_refill(void *ctx)
+{
+    struct gate_call *call = ctx;
+    if (call->fetch != NULL)
+        fetch_resume(call->fetch);
+}
+
+static int64_t stricter(int64_t one, int64_t other)
+{
+    return one <= 0 ? other : other <= 0 ? one : MIN(one, other);
+}
+
+static void use_limits(struct gate_call *call, const struct porter_limits *limits)
+{
+    call->limits.total_ms = stricter(call->limits.total_ms, limits->total_ms);
+    call->limits.head_max = (size_t)stricter(
+        call->limits.head_max > 0 ? (int64_t)call->limits.head_max : FETCH_HEAD_MAX,
+        limits->head_bytes);
+    call->limits.body_max = (size_t)stricter(
+        call->limits.body_max > 0 ? (int64_t)call->limits.body_max : FETCH_BODY_MAX,
+        limits->answer_bytes);
+    call->meter = (struct fetch_meter){.may_move = may_move,
+                                       .moved = on_moved,
+                                       .piece_max = (size_t)(limits->bytes_per_second / 4),
+                                       .ctx = call};
+    if (limits->idle_ms > 0)
+        call->idle = timer_new(call->gate->loop, on_idle, call);
 }
 
 /* Redirects. */
@@ -184,7 +268,7 @@ static void succeed(struct gate_call *call, const struct fetch_answer *http)
         .url = arena_dup(&call->arena, buf_str(&url)),
         .is_redirected = call->hops > 0,
     };
-    call->is_ended = true;
+    end(call);
     timer_clear(call->timer);
     call->done(call->ctx, &answer, NULL, NULL);
 }
@@ -233,6 +317,15 @@ static void on_fetched(void *ctx, const struct fetch_answer *received, const str
     refuse(call, ERR_FORBIDDEN, &verdict);
 }
 
+/* The request's head, which libcurl writes: its parts are counted before. */
+static bool take_head(struct gate_call *call, const struct fetch_header *headers, struct err *err)
+{
+    size_t bytes = call->method.len + call->url.target.len + strlen(call->url.host.text);
+    for (size_t i = 0; i < call->header_count; i++)
+        bytes += headers[i].name.len + headers[i].value.len + strlen(": \r\n");
+    return on_moved(call, bytes, true, err) == 0;
+}
+
 static void connect_next(struct gate_call *call)
 {
     struct err err = {0};
@@ -241,7 +334,12 @@ static void connect_next(struct gate_call *call)
     int64_t left_ms = call->deadline_ms - clock_now_ms();
     gate_fill_headers(call->secrets, &call->url, call->headers, call->header_count, &values,
                       headers);
+    if (call->allowance != NULL && !take_head(call, headers, &err)) {
+        fail(call, &err);
+        return;
+    }
     struct fetch_request request = {
+        .meter = call->allowance != NULL ? &call->meter : NULL,
         .is_https = call->url.is_https,
         .host = host_str(&call->url.host),
         .port = call->url.port,
@@ -305,6 +403,17 @@ static void on_resolved(void *ctx, const struct ip *addresses, size_t count, con
     judge_addresses(call);
 }
 
+/* Before a request is made, and again before each redirect is followed. */
+static bool has_bytes_left(struct gate_call *call)
+{
+    struct err err = {0};
+    if (call->allowance == NULL || allowance_check(call->allowance, &err) == 0)
+        return true;
+    tell_used_up(call, &err);
+    fail(call, &err);
+    return false;
+}
+
 static void begin_hop(struct gate_call *call)
 {
     struct err err = {0};
@@ -319,6 +428,8 @@ static void begin_hop(struct gate_call *call)
     }
     call->url = url;
     call->address_next = 0;
+    if (!has_bytes_left(call))
+        return;
     if (host_is_ip(&url.host)) {
         call->addresses[0] = url.host.ip;
         call->address_count = 1;
@@ -367,6 +478,22 @@ static void copy_request(struct gate_call *call, const struct gate_request *requ
     call->limits = request->limits;
 }
 
+static void on_turn(void *ctx)
+{
+    begin_hop(ctx);
+}
+
+/* False while others of the sandbox come first. */
+static bool enter(struct gate_call *call, struct allowance *allowance)
+{
+    if (allowance == NULL)
+        return true;
+    call->allowance = allowance;
+    call->user = (struct allowance_user){.on_turn = on_turn, .on_refill = on_refill, .ctx = call};
+    use_limits(call, allowance_limits(allowance));
+    return allowance_enter(allowance, &call->user);
+}
+
 struct gate_call *gate_fetch(struct gate *gate, const struct gate_request *request, gate_done *done,
                              void *ctx)
 {
@@ -374,6 +501,8 @@ struct gate_call *gate_fetch(struct gate *gate, const struct gate_request *reque
     struct gate_call *call = mem_alloc(sizeof *call);
     struct err err = {0};
     int64_t total_ms = request->limits.total_ms > 0 ? request->limits.total_ms : FETCH_TOTAL_MS;
+    if (request->allowance != NULL)
+        total_ms = stricter(total_ms, allowance_limits(request->allowance)->total_ms);
     gate->calls++;
     call->gate = gate;
     call->policy = request->policy == NULL ? NULL : policy_ref(request->policy);
@@ -387,7 +516,8 @@ struct gate_call *gate_fetch(struct gate *gate, const struct gate_request *reque
         return call;
     }
     copy_request(call, request);
-    begin_hop(call);
+    if (enter(call, request->allowance))
+        begin_hop(call);
     return call;
 }
 
@@ -397,7 +527,10 @@ struct gate_call *gate_call_free(struct gate_call *call)
         return NULL;
     (void)resolve_free(call->resolve);
     (void)fetch_free(call->fetch);
+    allowance_leave(&call->user);
     (void)timer_free(call->timer);
+    if (call->idle != NULL)
+        (void)timer_free(call->idle);
     (void)policy_free(call->policy);
     arena_done(&call->arena);
     call->gate->calls--;

@@ -7,6 +7,7 @@
 #include "egress/verdict.h"
 #include "io/fetch.h"
 
+struct allowance;
 struct gate;
 struct gate_call;
 struct loop;
@@ -38,6 +39,9 @@ struct gate_request {
     struct str body; /* all copied */
     enum gate_redirect redirect;
     struct fetch_limits limits; /* total_ms covers names and redirects too */
+    /* What all requests of one sandbox have together, times and sizes among it; the stricter word
+     * counts. Outlives the call; NULL for none. */
+    struct allowance *allowance;
     /* Placeholders in the headers become values where secrets.h says so, and answers are scrubbed
      * of them. Outlives the call; NULL for none. */
     const struct secrets *secrets;
@@ -61,7 +65,8 @@ DEFINE_FREEP(gate)
 #define AUTO_GATE AUTO(gate_freep)
 
 /* `done` comes once, later: with the answer, which lives until gate_call_free; or with `why`
- * (FORBIDDEN when refused by policy, INVALID for a request that cannot be, others as in fetch.h)
+ * (FORBIDDEN when refused by policy, LIMIT when the allowance is used up, INVALID for a request
+ * that cannot be, others as in fetch.h)
  * and, when the gate refused, with `refusal`. */
 typedef void gate_done(void *ctx, const struct gate_answer *answer, const struct verdict *refusal,
                        const struct err *why);

@@ -162,6 +162,8 @@ static void put_config(const struct gateway_session *session, struct buf *out)
                    {"headMs", limits->head_ms},
                    {"idleMs", limits->idle_ms},
                    {"totalMs", limits->total_ms},
+                   {"headBytes", limits->head_bytes},
+                   {"answerBytes", limits->answer_bytes},
                    {"bytesBefore", session->bytes_before},
                    {"workerIdleMs", idle_ms > 0 ? idle_ms : GATEWAY_IDLE_MS}};
     AUTO_BUF struct buf policy = {0};
@@ -262,6 +264,17 @@ static void on_name(struct gateway_session *session, struct str bytes)
     *vec_push(&session->names) = mem_dup_cstr(host.text);
 }
 
+static void on_moved(struct gateway_session *session, struct str bytes)
+{
+    int64_t now = 0;
+    if (!str_to_i64(bytes, session->bytes_now, INT64_MAX >> 1, &now))
+        return;
+    int64_t more = now - session->bytes_now;
+    session->bytes_now = now;
+    if (session->options.on_moved != NULL)
+        session->options.on_moved(session->options.ctx, more);
+}
+
 static void read_worker(struct gateway *gateway, struct gateway_session *session)
 {
     struct err err = {0};
@@ -277,7 +290,7 @@ static void read_worker(struct gateway *gateway, struct gateway_session *session
         else if (post.type == GATEWAY_NAME)
             on_name(session, post.bytes);
         else if (post.type == GATEWAY_MOVED)
-            (void)!str_to_i64(post.bytes, 0, INT64_MAX >> 1, &session->bytes_now);
+            on_moved(session, post.bytes);
         session = find(gateway, number);
     }
     if (got < 0 && session != NULL)
@@ -328,6 +341,7 @@ int gateway_open(struct gateway *gateway, const struct gateway_session_options *
     session->gateway = gateway;
     session->options = *options;
     session->policy = options->policy == NULL ? NULL : policy_ref(options->policy);
+    session->bytes_before = options->limits.bytes_before;
     session->dns_servers = options->dns_servers == NULL ? NULL : mem_dup_cstr(options->dns_servers);
     session->worker_fd = -1;
     session->next = gateway->sessions;

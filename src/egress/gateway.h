@@ -57,6 +57,7 @@ struct gateway_session_options {
     const struct secrets *secrets;
     struct authority *authority;
     void (*on_blocked)(void *ctx, const struct gateway_event *event); /* may be NULL */
+    void (*on_moved)(void *ctx, int64_t bytes); /* may be NULL; so many more, of both directions */
     void *ctx;
 };
 

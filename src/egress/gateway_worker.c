@@ -107,6 +107,8 @@ static struct porter_limits read_limits(const struct json_t *config)
                                   .head_ms = number(config, "headMs"),
                                   .idle_ms = number(config, "idleMs"),
                                   .total_ms = number(config, "totalMs"),
+                                  .head_bytes = number(config, "headBytes"),
+                                  .answer_bytes = number(config, "answerBytes"),
                                   .bytes_before = number(config, "bytesBefore")};
 }
 

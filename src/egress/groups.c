@@ -187,6 +187,16 @@ static void read_settings_in(const char *dir, const char *name, struct found *fo
     read_settings(path, found);
 }
 
+static void ask(const struct group_sources *sources, const char *const *argv, struct found *found)
+{
+    bool is_machine = sources->home == NULL && sources->etc == NULL && sources->env == NULL;
+    bool (*call)(const char *const *argv, struct buf *out) = sources->ask != NULL ? sources->ask
+                                                             : is_machine         ? group_ask
+                                                                                  : NULL;
+    if (found->first.len == 0 && call != NULL && !call(argv, &found->first))
+        buf_clear(&found->first);
+}
+
 /* A host that nobody has named is not let through: which registry is meant is the machine's word.
  */
 static int add_found(const struct found *found, const char *remedy, const char *setting,
@@ -225,6 +235,8 @@ static int expand_npm(const struct group_sources *sources, const char *home, con
     else
         read_settings_in(home, ".npmrc", &found);
     read_settings_in(etc, "npmrc", &found);
+    static const char *const argv[] = {"npm", "config", "get", "registry", NULL};
+    ask(sources, argv, &found);
     return add_found(&found, "'registry = URL' in ~/.npmrc", "npm_config_registry", sources, hosts,
                      err);
 }
@@ -245,6 +257,10 @@ static int expand_pypi(const struct group_sources *sources, const char *home, co
     read_settings_in(home, ".config/pip/pip.conf", &found);
     read_settings_in(home, ".pip/pip.conf", &found);
     read_settings_in(etc, "pip.conf", &found);
+    static const char *const argv[] = {
+        "python3", "-Ic", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)",
+        NULL};
+    ask(sources, argv, &found);
     return add_found(&found, "'index-url = URL' in pip.conf", "PIP_INDEX_URL", sources, hosts, err);
 }
 

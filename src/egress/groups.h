@@ -1,8 +1,8 @@
 #pragma once
 
 /* Hosts by the name of what they serve: `npm` and `pypi` stand for the registry and the index that
- * this machine is configured to use, so that an installer in a sandbox reaches those and nothing
- * else. */
+ * this machine is configured to use, or its installer uses by itself, so that an installer in a
+ * sandbox reaches those and nothing else. */
 
 #include "base/buf.h"
 
@@ -25,7 +25,12 @@ struct group_sources {
     const char *etc;                      /* "/etc" */
     const char *(*env)(const char *name); /* getenv */
     const char *dns_servers;              /* see resolve.h */
+    /* What an installer says that nothing of the above has told anything; group_ask when all of it
+     * is the machine's own, else nobody is asked. */
+    bool (*ask)(const char *const *argv, struct buf *out);
 };
+/* Runs it; true when it answers with a URL. May take a second. */
+bool group_ask(const char *const *argv, struct buf *out) MUST_USE;
 
 bool group_is_name(struct str name);
 /* Adds what the group stands for. What the configuration names is the operator's word: a registry

@@ -65,6 +65,10 @@ void guest_reset(struct guest *guest)
     struct linger now = {.l_onoff = 1};
     if (guest->fd >= 0)
         (void)setsockopt(guest->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    if (guest->relay != NULL)
+        relay_cut(guest->relay);
+    if (guest->talk != NULL)
+        talk_cut(guest->talk);
     guest_free(guest);
 }
 
@@ -112,7 +116,8 @@ void guest_refuse(struct guest *guest, const struct verdict *verdict)
 {
     porter_tell(guest->porter, guest->channel, verdict, guest->host.text, guest->port);
     if (can_tell(guest) && (guest->channel != PORTER_BY_SOCKS || guest->is_http)) {
-        leave_with_text(guest, 403, verdict_reason_name(verdict->reason), verdict->text);
+        leave_with_text(guest, verdict->reason == VERDICT_LIMIT ? 429 : 403,
+                        verdict_reason_name(verdict->reason), verdict->text);
     } else if (can_tell(guest)) {
         leave_socks(guest,
                     verdict->reason == VERDICT_NOT_RESOLVED ? SOCKS_NO_HOST : SOCKS_NOT_ALLOWED);
@@ -128,7 +133,10 @@ void guest_refuse(struct guest *guest, const struct verdict *verdict)
 
 void guest_fail(struct guest *guest, const struct err *why)
 {
-    int status = why->code == ERR_TIMEOUT ? 504 : why->code == ERR_INVALID ? 400 : 502;
+    int status = why->code == ERR_TIMEOUT     ? 504
+                 : why->code == ERR_INVALID   ? 400
+                 : why->code == ERR_TOO_LARGE ? 431
+                                              : 502;
     if (!can_tell(guest))
         guest_reset(guest);
     else if (guest->channel == PORTER_BY_SOCKS && !guest->is_http)
@@ -228,7 +236,7 @@ void guest_new(struct porter_door *door, int fd)
     guest->porter = porter;
     guest->fd = fd;
     guest->outer = -1;
-    guest->in = buf_with_limit(GUEST_HEAD_MAX + READ_SIZE);
+    guest->in = buf_with_limit((size_t)porter->limits.head_bytes + READ_SIZE);
     guest->begin_ms = clock_now_ms();
     guest->timer = timer_new(porter->loop, on_deadline, guest);
     link_guest(porter, guest);
@@ -267,12 +275,26 @@ void guest_dial(struct guest *guest, const char *scheme, struct str method, stru
         .known = is_known ? entry->addresses : NULL,
         .known_count = is_known ? entry->address_count : 0,
     };
+    struct verdict used_up;
+    if (porter_is_used_up(porter, guest, &used_up)) {
+        guest_refuse(guest, &used_up);
+        return;
+    }
     guest_set_state(guest, GUEST_DIALLING, 0);
     guest->dial = dial_start(porter->dialer, &request, done, guest);
 }
 
+/* A connection that was cut because the bytes are used up is told of like one that was refused. */
+static void tell_used_up(const struct guest *guest)
+{
+    struct verdict used_up;
+    if (porter_is_used_up(guest->porter, guest, &used_up))
+        porter_tell(guest->porter, guest->channel, &used_up, guest->host.text, guest->port);
+}
+
 static void on_relayed(void *ctx, UNUSED const struct err *why)
 {
+    tell_used_up(ctx);
     guest_free(ctx);
 }
 
@@ -319,6 +341,7 @@ static void on_talked(void *ctx, const char *reason, const char *why)
                                               guest->host.text, guest->port, why);
         porter_tell(guest->porter, guest->channel, &verdict, guest->host.text, guest->port);
     }
+    tell_used_up(guest);
     guest_free(guest);
 }
 
@@ -337,6 +360,8 @@ void guest_start_talk(struct guest *guest, bool is_https, bool is_single)
         .authority = own->authority,
         .secrets = own->secrets,
         .is_single = is_single,
+        .head_max = (size_t)guest->porter->limits.head_bytes,
+        .answer_max = (uint64_t)guest->porter->limits.answer_bytes,
         .meter = &guest->porter->meter,
         .judge = judge,
         .done = on_talked,
@@ -357,6 +382,12 @@ int64_t guest_moved_ms(const struct guest *guest)
     if (guest->relay != NULL)
         return relay_moved_ms(guest->relay);
     return guest->talk != NULL ? talk_moved_ms(guest->talk) : guest->begin_ms;
+}
+
+bool guest_has_input(const struct guest *guest)
+{
+    return (guest->relay != NULL && relay_has_input(guest->relay)) ||
+           (guest->talk != NULL && talk_has_input(guest->talk));
 }
 
 void guest_resume(struct guest *guest)

@@ -146,14 +146,15 @@ static void begin(struct guest *guest, const struct http1_head *head, size_t hea
 
 void guest_on_head(struct guest *guest)
 {
-    struct http1_head head = {.bytes_max = GUEST_HEAD_MAX, .fields_max = GUEST_FIELDS_MAX};
+    struct http1_head head = {.bytes_max = (size_t)guest->porter->limits.head_bytes,
+                              .fields_max = GUEST_FIELDS_MAX};
     struct err err = {0};
     size_t used = 0;
     switch (http1_head_feed(&head, buf_str(&guest->in), &used)) {
     case HTTP1_MORE:
         break;
     case HTTP1_BAD:
-        (void)err_set(&err, ERR_INVALID, "%s", head.why);
+        (void)err_set(&err, head.is_too_large ? ERR_TOO_LARGE : ERR_INVALID, "%s", head.why);
         guest_fail(guest, &err);
         break;
     case HTTP1_DONE:

@@ -182,7 +182,8 @@ void guest_on_turned_away(struct guest *guest)
         guest_reset(guest);
         return;
     }
-    if (str_find(bytes, STR("\r\n\r\n")) == bytes.len && bytes.len < GUEST_HEAD_MAX)
+    if (str_find(bytes, STR("\r\n\r\n")) == bytes.len &&
+        (int64_t)bytes.len < guest->porter->limits.head_bytes)
         return;
     struct verdict verdict = guest->refusal;
     guest_refuse(guest, &verdict);

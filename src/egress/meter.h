@@ -31,6 +31,13 @@ static inline void meter_count(struct meter *meter, size_t bytes, bool is_sent)
     if (!was_dry && meter_is_dry(meter) && meter->on_dry != NULL)
         meter->on_dry(meter->ctx);
 }
+/* How much of `size` may be read at once, so that a rate is kept within its quarter of a second. */
+static inline size_t meter_most(const struct meter *meter, size_t size)
+{
+    if (meter->per_second == 0 || meter->budget >= (int64_t)size)
+        return size;
+    return meter->budget > 0 ? (size_t)meter->budget : 1;
+}
 static inline bool meter_is_used_up(const struct meter *meter)
 {
     return meter->total_max > 0 && meter_total(meter) >= meter->total_max;

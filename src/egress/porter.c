@@ -85,15 +85,20 @@ static void on_door(void *ctx, UNUSED int events)
     }
 }
 
-static void end_idle(struct porter *porter)
+/* Whoever only waits for the rate is not silent. */
+static bool is_idle(const struct porter *porter, const struct guest *guest, int64_t now)
 {
-    int64_t now = clock_now_ms();
+    return guest->state == GUEST_PASSING && now - guest_moved_ms(guest) > porter->limits.idle_ms &&
+           (porter->meter.per_second == 0 || !guest_has_input(guest));
+}
+
+static void end_idle(struct porter *porter, int64_t now)
+{
     for (struct guest *guest = porter->guests, *next; guest != NULL; guest = next) {
         next = guest->next;
         bool is_old = now - guest->begin_ms > porter->limits.total_ms;
-        if (is_old ||
-            (guest->state == GUEST_PASSING && now - guest_moved_ms(guest) > porter->limits.idle_ms))
-            guest_free(guest);
+        if (is_old || is_idle(porter, guest, now))
+            guest_reset(guest);
     }
     porter_dns_sweep(porter, now);
     open_doors(porter);
@@ -102,13 +107,15 @@ static void end_idle(struct porter *porter)
 static void on_sweep(void *ctx)
 {
     struct porter *porter = ctx;
+    int64_t now = clock_now_ms();
     bool was_dry = meter_is_dry(&porter->meter);
     meter_fill(&porter->meter, clock_now_ns());
-    if (!was_dry) {
-        end_idle(porter);
-        return;
+    /* A sandbox that is always at its rate has connections that end all the same. */
+    if (now - porter->swept_ms >= SWEEP_MS || !was_dry) {
+        porter->swept_ms = now;
+        end_idle(porter, now);
     }
-    if (meter_is_dry(&porter->meter))
+    if (!was_dry || meter_is_dry(&porter->meter))
         return;
     timer_set(porter->sweep, SWEEP_MS, SWEEP_MS);
     for (struct guest *guest = porter->guests, *next; guest != NULL; guest = next) {
@@ -134,6 +141,9 @@ void porter_set_limits(struct porter *porter, const struct porter_limits *limits
         filled.idle_ms = PORTER_IDLE_MS;
     if (filled.total_ms <= 0)
         filled.total_ms = PORTER_TOTAL_MS;
+    if (filled.head_bytes <= 0)
+        filled.head_bytes = PORTER_HEAD_BYTES;
+    filled.head_bytes = MIN(filled.head_bytes, (int64_t)PORTER_HEAD_BYTES_MAX);
     porter->limits = filled;
     porter->meter.per_second = filled.bytes_per_second;
     /* A limit that was used up before anything comes is still a limit. */
@@ -143,6 +153,17 @@ void porter_set_limits(struct porter *porter, const struct porter_limits *limits
                                   : 1;
     porter->meter.filled_ns = clock_now_ns();
     porter->meter.budget = filled.bytes_per_second / 4;
+}
+
+bool porter_is_used_up(const struct porter *porter, const struct guest *guest,
+                       struct verdict *ret_verdict)
+{
+    if (!meter_is_used_up(&porter->meter))
+        return false;
+    *ret_verdict =
+        verdict_make(VERDICT_LIMIT, "blocked %.100s:%d: the sandbox has used up its %lld bytes",
+                     guest->host.text, guest->port, (long long)porter->limits.bytes_total);
+    return true;
 }
 
 int porter_open(struct loop *loop, const struct porter_options *options, struct porter **ret_porter,

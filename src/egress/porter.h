@@ -26,6 +26,8 @@ enum {
     PORTER_IDLE_MS = 300000,
     PORTER_TOTAL_MS = 24 * 3600 * 1000,
     PORTER_SOCKETS_MAX = 64,
+    PORTER_HEAD_BYTES = 64 << 10,
+    PORTER_HEAD_BYTES_MAX = 1 << 20,
 };
 
 /* 0 for the defaults above; the rates have none. */
@@ -34,6 +36,8 @@ struct porter_limits {
     int64_t bytes_per_second, bytes_total; /* of both directions together; 0: no limit */
     int64_t head_ms;                       /* until a client has said what it wants */
     int64_t idle_ms, total_ms;             /* of one connection */
+    int64_t head_bytes;                    /* of an HTTP message */
+    int64_t answer_bytes; /* of an HTTP answer's body, where it is read; 0: no limit */
     int64_t bytes_before; /* of bytes_total, that an earlier porter of this sandbox has moved */
 };
 

@@ -39,7 +39,8 @@ struct porter {
     bool is_full; /* no connection is taken until one ends */
     struct meter meter;
     struct timer *sweep; /* idle connections; and the meter, while it is dry */
-    struct map told;     /* refusals that were reported */
+    int64_t swept_ms;
+    struct map told; /* refusals that were reported */
     int64_t accepted, blocked;
     int64_t busy_ms; /* when something came or ended last */
 };
@@ -49,7 +50,7 @@ struct porter {
  * be reached, what it says first must fit (guest_tunnel.c). PASSING: a relay or a talk has the
  * sockets. TURNED_AWAY: refused, but its first words decide how that is said. LEAVING: all is said,
  * its rest is read so that it gets our answer and not a reset. */
-enum { GUEST_HEAD_MAX = 64 << 10, GUEST_FIELDS_MAX = 128 };
+enum { GUEST_FIELDS_MAX = 128 };
 
 enum guest_state {
     GUEST_FIRST,
@@ -104,6 +105,7 @@ void guest_dial(struct guest *guest, const char *scheme, struct str method, stru
 void guest_start_relay(struct guest *guest);
 void guest_start_talk(struct guest *guest, bool is_https, bool is_single);
 int64_t guest_moved_ms(const struct guest *guest);
+bool guest_has_input(const struct guest *guest); /* that was not taken up yet */
 void guest_resume(struct guest *guest);
 
 /* guest_proxy.c */
@@ -129,3 +131,6 @@ void porter_dns_sweep(struct porter *porter, int64_t now_ms);
 void porter_tell(struct porter *porter, enum porter_channel channel, const struct verdict *verdict,
                  const char *host, uint16_t port);
 void porter_left(struct porter *porter); /* a guest is gone: room for others */
+/* Whether its bytes are used up, and in which words. */
+bool porter_is_used_up(const struct porter *porter, const struct guest *guest,
+                       struct verdict *ret_verdict);

@@ -64,13 +64,21 @@ static void set_watches(struct relay *relay)
     watch_set(relay->outer, outer);
 }
 
+void relay_cut(const struct relay *relay)
+{
+    struct linger now = {.l_onoff = 1};
+    (void)setsockopt(relay->options.inner, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
 static void end(struct relay *relay, int code, const char *what)
 {
     if (relay->is_over)
         return;
     relay->is_over = true;
-    if (code != 0)
+    if (code != 0) {
         (void)err_sys(&relay->why, code, "%s", what);
+        relay_cut(relay);
+    }
     watch_set(relay->inner, 0);
     watch_set(relay->outer, 0);
     timer_set(relay->soon, 0, 0);
@@ -148,7 +156,8 @@ static bool took(struct relay *relay, struct way *way, ssize_t got)
 static bool read_copy(struct relay *relay, struct way *way)
 {
     static char piece[PIECE]; /* one thread; empty between two calls */
-    ssize_t got = SYS(recv(way->from, piece, sizeof piece, 0));
+    size_t most = meter_most(relay->options.meter, sizeof piece);
+    ssize_t got = SYS(recv(way->from, piece, most, 0));
     if (!took(relay, way, got))
         return false;
     ssize_t sent = SYS(send(way->to, piece, (size_t)got, MSG_NOSIGNAL));
@@ -160,13 +169,14 @@ static bool read_copy(struct relay *relay, struct way *way)
     buf_put(&way->kept, str_n(piece + done, (size_t)got - done));
     want_pipe(way);
     /* A short read means that nothing more is there: the next one would only say so. */
-    return way->kept.len == 0 && got == PIECE;
+    return way->kept.len == 0 && (size_t)got == most;
 }
 
 static bool read_pipe(struct relay *relay, struct way *way)
 {
-    ssize_t got = SYS(
-        splice(way->from, NULL, way->pipe[1], NULL, PIPE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
+    ssize_t got =
+        SYS(splice(way->from, NULL, way->pipe[1], NULL, meter_most(relay->options.meter, PIPE_SIZE),
+                   SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
     if (!took(relay, way, got))
         return false;
     way->in_pipe += (size_t)got;
@@ -269,6 +279,17 @@ struct relay *relay_free(struct relay *relay)
 int64_t relay_moved_ms(const struct relay *relay)
 {
     return relay->moved_ms;
+}
+
+static bool has_input(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+bool relay_has_input(const struct relay *relay)
+{
+    return has_input(relay->options.inner) || has_input(relay->options.outer);
 }
 
 void relay_resume(struct relay *relay)

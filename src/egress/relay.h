@@ -31,3 +31,7 @@ DEFINE_FREEP(relay)
 int64_t relay_moved_ms(const struct relay *relay);
 /* After the meter ran dry: looks again whether it may go on. */
 void relay_resume(struct relay *relay);
+/* Whether bytes wait to be taken up: it is not the peers who are silent. */
+bool relay_has_input(const struct relay *relay);
+/* Once freed the sandbox sees a reset and no end, as what came is not all. */
+void relay_cut(const struct relay *relay);

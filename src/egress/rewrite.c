@@ -16,7 +16,8 @@ struct rewrite *rewrite_new(const struct rewrite_options *options)
     rewrite->scrub = scrub_new(secrets, &options->host, options->port, SCRUB_REPLACE);
     rewrite->mask = scrub_new(secrets, &options->host, options->port, SCRUB_MASK);
     rewrite->to_server.wipes = true;
-    rewrite->request.bytes_max = rewrite->answer.bytes_max = REWRITE_HEAD_MAX;
+    rewrite->request.bytes_max = rewrite->answer.bytes_max =
+        options->head_max > 0 ? options->head_max : REWRITE_HEAD_MAX;
     rewrite->request.fields_max = REWRITE_REQUEST_FIELDS_MAX;
     rewrite->answer.fields_max = REWRITE_ANSWER_FIELDS_MAX;
     return rewrite;
@@ -114,6 +115,18 @@ static const char *status_text(int status)
 }
 
 /* The same shape as every error of the product: {"error": {"code", "message"}}. */
+/* Many clients show nothing of a refused request but its status line: it says why. */
+static void put_status(int status, const char *text, struct buf *out)
+{
+    buf_printf(out, "HTTP/1.1 %d %s", status, status_text(status));
+    if (status == 403 || status == 429) {
+        buf_put_cstr(out, ": ");
+        for (const char *c = text; *c != '\0'; c++)
+            buf_put_char(out, *c >= 0x20 && *c < 0x7f ? *c : '?');
+    }
+    buf_put_cstr(out, "\r\n");
+}
+
 void rewrite_put_refusal(int status, const char *reason, const char *text, bool is_head,
                          struct buf *out_bytes)
 {
@@ -127,10 +140,11 @@ void rewrite_put_refusal(int status, const char *reason, const char *text, bool 
     json_end_object(&out);
     json_end_object(&out);
     buf_put_char(&body, '\n');
+    put_status(status, text, out_bytes);
     buf_printf(out_bytes,
-               "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+               "Content-Type: application/json\r\nContent-Length: %zu\r\n"
                "X-Sandglass-Refused: %s\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
-               status, status_text(status), body.len, reason);
+               body.len, reason);
     if (!is_head)
         buf_put(out_bytes, buf_str(&body));
 }

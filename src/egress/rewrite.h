@@ -42,6 +42,8 @@ struct rewrite_options {
     bool is_https;
     bool is_single; /* the connection is closed after one exchange: for proxies, whose clients would
                        ask for another host on the same connection */
+    size_t head_max;     /* 0 for REWRITE_HEAD_MAX */
+    uint64_t answer_max; /* bytes of an answer's body; 0: no limit */
     /* May this request be made? NULL: all may. The path has no query. */
     struct verdict (*judge)(void *ctx, struct str method, struct str path);
     void *ctx;

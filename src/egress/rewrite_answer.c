@@ -118,6 +118,19 @@ static void end_answer(struct rewrite *rewrite)
         rewrite_end(rewrite, NULL); /* answered before the request was through */
 }
 
+static bool is_too_long(const struct rewrite *rewrite, uint64_t bytes)
+{
+    return rewrite->options.answer_max > 0 && bytes > rewrite->options.answer_max;
+}
+
+static void refuse_long(struct rewrite *rewrite)
+{
+    char text[VERDICT_TEXT_SIZE];
+    (void)snprintf(text, sizeof text, "the host's answer is larger than the sandbox's %llu bytes",
+                   (unsigned long long)rewrite->options.answer_max);
+    rewrite_bad_gateway(rewrite, "answer_too_large", text);
+}
+
 static void begin_body(struct rewrite *rewrite, const struct status *status)
 {
     struct http1_body *body = &rewrite->answer_body;
@@ -126,6 +139,11 @@ static void begin_body(struct rewrite *rewrite, const struct status *status)
         body->framing = HTTP1_EMPTY;
     else if (body->framing == HTTP1_EMPTY)
         body->framing = HTTP1_UNTIL_CLOSE;
+    rewrite->answer_bytes = 0;
+    if (body->framing == HTTP1_LENGTH && is_too_long(rewrite, body->left)) {
+        refuse_long(rewrite);
+        return;
+    }
     choose_framing(rewrite);
     rewrite->server_closes = body->framing == HTTP1_UNTIL_CLOSE || status->is_http10 ||
                              http1_has_word(&rewrite->answer, "Connection", "close");
@@ -200,7 +218,9 @@ static size_t feed_head(struct rewrite *rewrite, struct str bytes)
     size_t used;
     enum http1_step step = http1_head_feed(&rewrite->answer, bytes, &used);
     if (step == HTTP1_BAD)
-        rewrite_bad_gateway(rewrite, "answer_invalid", rewrite->answer.why);
+        rewrite_bad_gateway(rewrite,
+                            rewrite->answer.is_too_large ? "answer_too_large" : "answer_invalid",
+                            rewrite->answer.why);
     else if (step == HTTP1_DONE)
         take_head(rewrite);
     return used;
@@ -226,6 +246,11 @@ static size_t feed_body(struct rewrite *rewrite, struct str bytes)
     size_t used;
     struct str data;
     enum http1_step step = http1_body_feed(&rewrite->answer_body, bytes, &used, &data);
+    rewrite->answer_bytes += data.len;
+    if (is_too_long(rewrite, rewrite->answer_bytes)) {
+        refuse_long(rewrite);
+        return used;
+    }
     put_data(rewrite, data);
     if (step == HTTP1_BAD)
         rewrite_bad_gateway(rewrite, "answer_invalid", rewrite->answer_body.why);

@@ -41,6 +41,7 @@ struct rewrite {
     enum answer_state answer_state;
     struct http1_head answer;
     struct http1_body answer_body;
+    uint64_t answer_bytes;             /* of its body, that came */
     enum http1_framing client_framing; /* of the body as it is sent on */
     bool is_collected;                 /* into `collected`, with its head, until it is complete */
     struct buf collected_head, collected;

@@ -121,6 +121,15 @@ static void read_connection(struct rewrite *rewrite)
                              rewrite->request_body.framing == HTTP1_EMPTY;
 }
 
+/* What the client says is for this connection alone ends here, as RFC 9110 asks of a proxy. */
+static bool is_for_connection(const struct rewrite *rewrite, struct str name)
+{
+    char word[64];
+    struct err err;
+    return str_to_cstr(name, word, sizeof word, &err) == 0 &&
+           http1_has_word(&rewrite->request, "Connection", word);
+}
+
 /* Ours to write, or the business of the client's side of the connection alone. */
 static bool is_dropped(const struct rewrite *rewrite, struct str name)
 {
@@ -184,7 +193,7 @@ static void put_request(struct rewrite *rewrite, const struct line *line)
         buf_printf(out, ":%d", options->port);
     buf_put_cstr(out, "\r\n");
     VEC_EACH (field, &rewrite->request.fields)
-        if (!is_dropped(rewrite, field->name))
+        if (!is_dropped(rewrite, field->name) && !is_for_connection(rewrite, field->name))
             put_field(rewrite, field);
     put_framing(rewrite);
     buf_put_cstr(out, "\r\n");

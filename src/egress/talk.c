@@ -112,13 +112,18 @@ static bool flush(struct side *side, struct buf *from)
 }
 
 /* The client learns that an answer is not whole by a reset. */
-static void leave(struct talk *talk)
+void talk_cut(const struct talk *talk)
 {
     struct linger now = {.l_onoff = 1};
+    (void)setsockopt(talk->options.inner, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+static void leave(struct talk *talk)
+{
     talk->is_leaving = true;
     pause(&talk->outer, true);
     if (rewrite_is_cut(talk->rewrite)) {
-        (void)setsockopt(talk->options.inner, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        talk_cut(talk);
         end(talk);
         return;
     }
@@ -352,6 +357,8 @@ int talk_start(struct loop *loop, const struct talk_options *options, struct tal
                                     .port = options->port,
                                     .is_https = options->is_https,
                                     .is_single = options->is_single,
+                                    .head_max = options->head_max,
+                                    .answer_max = options->answer_max,
                                     .judge = judge,
                                     .ctx = talk};
     talk->rewrite = rewrite_new(&rules);
@@ -386,6 +393,18 @@ struct talk *talk_free(struct talk *talk)
 int64_t talk_moved_ms(const struct talk *talk)
 {
     return talk->moved_ms;
+}
+
+static bool has_input(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+bool talk_has_input(const struct talk *talk)
+{
+    return talk->inner.plain.len > 0 || has_input(talk->options.inner) ||
+           has_input(talk->options.outer);
 }
 
 void talk_resume(struct talk *talk)

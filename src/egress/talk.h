@@ -25,6 +25,8 @@ struct talk_options {
     struct authority *authority;
     const struct secrets *secrets; /* NULL for none; outlives it */
     bool is_single;                /* one exchange and no more: for requests to a proxy */
+    size_t head_max;               /* as in rewrite.h; 0 for the default */
+    uint64_t answer_max;
     struct meter *meter;
     struct verdict (*judge)(void *ctx, struct str method, struct str path);
     /* Once, later: the conversation is over. `why` is for a log, NULL when all was well;
@@ -40,4 +42,6 @@ struct talk *talk_free(struct talk *talk);
 DEFINE_FREEP(talk)
 
 int64_t talk_moved_ms(const struct talk *talk);
-void talk_resume(struct talk *talk); /* after the meter ran dry */
+void talk_resume(struct talk *talk);          /* after the meter ran dry */
+bool talk_has_input(const struct talk *talk); /* as with a relay */
+void talk_cut(const struct talk *talk);

@@ -32,7 +32,8 @@
     X(SERVER_NAME, "server_name_mismatch")                                                         \
     X(NOT_TLS, "not_tls")                                                                          \
     X(HOST_HEADER, "host_header_mismatch")                                                         \
-    X(NOT_HTTP, "not_http")
+    X(NOT_HTTP, "not_http")                                                                        \
+    X(LIMIT, "limit_reached")
 
 enum verdict_reason {
 #define X(name, wire) VERDICT_##name,

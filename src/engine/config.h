@@ -60,6 +60,7 @@ struct config_server {
     struct str data_dir; /* empty, as token_file, where there is no home directory */
     struct str token_file;
     struct config_list host_names;
+    struct str domain;                                     /* empty: exposed ports have no names */
     struct str tls_cert, tls_key, tls_listen, unix_socket; /* empty: none */
     struct config_list cors_origins;
     enum log_format log_format;
@@ -85,6 +86,7 @@ struct config_jail {
     int64_t pool, pool_idle_ms;
     bool template;
     struct config_list template_imports; /* empty: the runtime's own */
+    int64_t kernels;                     /* that wait, forked from it */
 };
 
 struct config_isolate {
@@ -99,6 +101,7 @@ struct config_egress {
     /* Of one sandbox; 0: no limit. */
     int64_t connections, bytes_per_second, bytes_total;
     int64_t head_seconds, idle_seconds, total_seconds;
+    int64_t head_bytes, answer_bytes;
 };
 
 /* A key that sandboxes use unseen; egress/secrets.h says how. */

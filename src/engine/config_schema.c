@@ -65,6 +65,9 @@ const struct config_key config_keys[] = {
      AT(config_server, max_connections_per_address), .help = "Open connections of one address"},
     {"server", "host_names", MANY(CONFIG_OWN_HOST, 32), AT(config_server, host_names),
      .help = "Further host names by which clients may call the server"},
+    {"server", "domain", TEXT(CONFIG_OWN_HOST), AT(config_server, domain),
+     .help = "Exposed ports are PORT-SANDBOX.DOMAIN; DNS must lead *.DOMAIN here. With a port, as "
+             "box.example.com:443, when clients see another one than the server"},
     {"server", "tls_cert", TEXT(CONFIG_PATH), AT(config_server, tls_cert),
      .help = "PEM file with the certificate chain; the server then speaks TLS too"},
     {"server", "tls_key", TEXT(CONFIG_PATH), AT(config_server, tls_key),
@@ -143,6 +146,10 @@ const struct config_key config_keys[] = {
     {"jail", "template_imports", MANY(CONFIG_NAME, 64), AT(config_jail, template_imports),
      .note = "json, numpy, pandas and matplotlib",
      .help = "What that process imports; packages that are not there are left out"},
+    {"jail", "kernels", NUMBER(0, 64, "4"), AT(config_jail, kernels),
+     .help =
+         "Python kernels that wait forked in jails of their own, at most; about 5 MB each, from "
+         "the template on; one after `pool_idle_ms`"},
 
     {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
      .help = "What a JavaScript isolate gets that asks for nothing else"},
@@ -181,6 +188,11 @@ const struct config_key config_keys[] = {
      .help = "A connection on which nothing moves ends after this time"},
     {"egress", "total_seconds", NUMBER(1, DAY_SECONDS, "86400"), AT(config_egress, total_seconds),
      .help = "A connection ends after this time"},
+    {"egress", "head_bytes", NUMBER(1024, 1 << 20, "65536"), AT(config_egress, head_bytes),
+     .help = "Bytes of the head of an HTTP message that the gate reads"},
+    {"egress", "answer_bytes", NUMBER(0, PETABYTE, "0"), AT(config_egress, answer_bytes),
+     .help = "Bytes of the body of an HTTP answer that the gate reads; 0: no limit, and 4 MiB for "
+             "an isolate's fetch, which never takes more"},
 
     {"", "secrets", CONFIG_MAP, AT(config, bound_secrets), .opens = "secrets.*",
      .size = sizeof(struct config_bound_secret), .max = 64,

@@ -82,6 +82,11 @@ static void on_maker_gone(struct engine *engine, enum engine_tier tier, const st
     }
 }
 
+static void on_retry(struct engine *engine)
+{
+    engine->figures.retries_run++;
+}
+
 /* --- Time --- */
 
 static void on_tick(void *ctx)
@@ -150,6 +155,8 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .on_gone = on_gone,
         .on_maker_gone = on_maker_gone,
         .on_blocked = network_blocked,
+        .on_moved = network_moved,
+        .on_retry = on_retry,
     };
     engine->groups = groups_new(engine);
     open_providers(engine);
@@ -214,7 +221,8 @@ static void put_aside(struct sandbox *sandbox)
     struct err err = {0};
     if (sandbox->info.state != SANDBOX_RUNNING)
         return;
-    if (table->pause != NULL && table->keeps_images && !sandbox->is_put_aside) {
+    if (table->pause != NULL && table->keeps_images && !sandbox->is_put_aside &&
+        !sandbox->is_helper) {
         sandbox->is_put_aside = true;
         sandbox_begin_pause(sandbox, NULL);
         return;

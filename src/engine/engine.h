@@ -20,6 +20,7 @@
 #include "engine/feed.h"
 #include "engine/figures.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/session.h"
 #include "engine/snapshot.h"

@@ -11,6 +11,13 @@ static size_t count_running(const struct engine *engine)
     return count;
 }
 
+static void look_at_pools(const struct engine *engine, struct engine_figures *figures)
+{
+    for (size_t tier = 0; tier < ENGINE_TIER_COUNT; tier++)
+        if (engine->providers[tier] != NULL && engine->tables[tier]->pool != NULL)
+            engine->tables[tier]->pool(engine->providers[tier], &figures->pools[tier]);
+}
+
 struct engine_figures engine_figures(const struct engine *engine)
 {
     struct engine_figures figures = engine->figures;
@@ -21,6 +28,7 @@ struct engine_figures engine_figures(const struct engine *engine)
         if (!sandbox->is_helper)
             figures.sandboxes[sandbox->info.tier][sandbox->info.state]++;
     }
+    look_at_pools(engine, &figures);
     figures.sessions = engine->sessions.len;
     figures.volumes = engine->volumes.len;
     figures.snapshots = engine->snapshots.len;

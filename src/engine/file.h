@@ -100,6 +100,8 @@ struct file_reader_calls {
 struct file_get {
     struct str path;
     bool as_tar;
+    bool as_snapshot; /* each directory below is a layer of one; files/snapshot.h */
+    struct str name;  /* of the snapshot */
     uint64_t offset, limit;
 };
 int engine_file_get(struct engine *engine, const struct engine_caller *caller,
@@ -114,9 +116,16 @@ void file_reader_resume(struct file_reader *reader);
 /* Bytes of any length, upward: a file (readers see the old one until the end), or a tar archive
  * that is unpacked below `path`. */
 struct file_writer;
+enum file_tar {
+    FILE_TAR_NEW,      /* `path` is made; CONFLICT when it is there */
+    FILE_TAR_MERGE,    /* files replace files, directories are merged */
+    FILE_TAR_LAYER,    /* onto the root of a sandbox that becomes a snapshot */
+    FILE_TAR_SNAPSHOT, /* the same of an exported one, held against its manifest */
+};
 struct file_put {
     struct str path, if_match;
     bool as_tar, make_parents, must_be_new;
+    enum file_tar tar;
     uint32_t mode;
 };
 struct file_writer_calls {
@@ -153,9 +162,3 @@ int engine_file_watch(struct engine *engine, const struct engine_caller *caller,
                       struct file_watcher **ret_watcher, struct err *err) MUST_USE;
 struct file_watcher *file_watcher_free(struct file_watcher *watcher);
 DEFINE_FREEP(file_watcher)
-
-/* A TCP connection to a server that listens in a sandbox, made from inside; no port is opened on
- * the host. `fd` is the caller's and does not block. UNAVAILABLE when nothing listens there. */
-typedef void port_done(void *ctx, int fd, const struct err *why);
-void engine_port_connect(struct engine *engine, const struct engine_caller *caller, struct str id,
-                         uint16_t port, port_done *done, void *ctx);

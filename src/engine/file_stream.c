@@ -232,6 +232,7 @@ int engine_file_get(struct engine *engine, const struct engine_caller *caller,
     loop_assert(engine->loop);
     struct handle *handle = handle_new(engine, READER, ctx);
     handle->get = *get;
+    handle->get.name = arena_dup(&handle->arena, get->name);
     handle->reader_calls = *calls;
     if (start(handle, caller, place, get->path, err) < 0)
         return -1;
@@ -325,82 +326,4 @@ int engine_file_watch(struct engine *engine, const struct engine_caller *caller,
 struct file_watcher *file_watcher_free(struct file_watcher *watcher)
 {
     return handle_free((struct handle *)watcher);
-}
-
-/* --- Ports --- */
-
-struct connecting {
-    struct work work;
-    struct loop_task task;
-    uint16_t port;
-    port_done *done;
-    void *ctx;
-    int fd;
-    struct err err;
-    bool has_failed;
-};
-
-static void tell_port(struct loop_task *task)
-{
-    struct connecting *connecting =
-        (struct connecting *)((char *)task - offsetof(struct connecting, task));
-    struct engine *engine = connecting->work.engine;
-    work_end(&connecting->work);
-    connecting->done(connecting->ctx, connecting->fd,
-                     connecting->has_failed ? &connecting->err : NULL);
-    engine->answers--;
-    loop_release(engine->loop);
-    free(connecting);
-}
-
-static void port_over(struct connecting *connecting, int fd, const struct err *why)
-{
-    connecting->fd = fd;
-    connecting->has_failed = why != NULL;
-    if (why != NULL)
-        connecting->err = *why;
-    connecting->task.run = tell_port;
-    loop_post(connecting->work.engine->loop, &connecting->task);
-}
-
-static void on_port(void *ctx, int fd, const struct err *why)
-{
-    port_over(ctx, fd, why);
-}
-
-static void port_place(struct work *work, const struct err *why)
-{
-    struct connecting *connecting = (struct connecting *)work;
-    struct err err = {0};
-    if (why != NULL) {
-        port_over(connecting, -1, why);
-        return;
-    }
-    const struct provider_table *table = engine_table(work->engine, work->sandbox->info.tier);
-    if (table->port == NULL) {
-        (void)engine_unsupported(work->sandbox->info.tier, "listen on ports", &err);
-        port_over(connecting, -1, &err);
-        return;
-    }
-    table->port(work->sandbox->place, connecting->port, on_port, connecting);
-}
-
-void engine_port_connect(struct engine *engine, const struct engine_caller *caller, struct str id,
-                         uint16_t port, port_done *done, void *ctx)
-{
-    loop_assert(engine->loop);
-    struct connecting *connecting = mem_alloc(sizeof *connecting);
-    struct file_place place = {.sandbox = id};
-    struct err err = {0};
-    connecting->work.call = port_place;
-    connecting->work.engine = engine;
-    connecting->port = port;
-    connecting->done = done;
-    connecting->ctx = ctx;
-    engine->answers++;
-    loop_hold(engine->loop);
-    if (port == 0)
-        (void)err_set(&err, ERR_INVALID, "port: not between 1 and 65535");
-    if (port == 0 || work_start(engine, caller, &place, &connecting->work, &err) < 0)
-        port_over(connecting, -1, &err);
 }

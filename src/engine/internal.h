@@ -36,6 +36,7 @@ struct answer {
         sandbox_done *sandbox;
         sandbox_many_done *many;
         checkpoint_done *checkpoint;
+        port_exposed *port;
         command_done *command;
         session_done *session;
         volume_done *volume;
@@ -90,10 +91,13 @@ struct sandbox {
     struct arena keys;        /* its secrets, sealed */
     struct network *net;      /* of its place; NULL: has none */
     struct map blocked;       /* hosts that it was refused since its policy changed */
+    int64_t net_moved;        /* bytes, since the server started */
     struct buf network, image;
+    struct str exported; /* of a helper: the snapshot that it shows for an export */
     char reason[ERR_MSG_MAX];
     VEC(struct checkpoint) checkpoints;
     VEC(struct sandbox_checkpoint) shown;
+    VEC(struct sandbox_port) ports;
     int64_t ord;
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
     int64_t active_at;
@@ -137,6 +141,7 @@ struct engine {
     size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
     struct building *buildings; /* snapshots from dependencies */
+    size_t snapshot_uploads;    /* archives that come in */
     struct engine_dependencies dependencies;
 };
 
@@ -234,6 +239,9 @@ void sandbox_lost(struct sandbox *sandbox, enum sandbox_state to, const struct e
  * that the state may hold mean nothing. */
 void sandbox_renew_network(struct sandbox *sandbox);
 
+/* port.c */
+void sandbox_add_port(struct sandbox *sandbox, const struct sandbox_port *port);
+
 /* sandbox_row.c */
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch);
 int sandbox_load(struct engine *engine, struct err *err) MUST_USE;
@@ -283,6 +291,8 @@ int command_load(struct engine *engine, struct err *err) MUST_USE;
 void command_reconcile(struct engine *engine, struct store_batch *batch);
 
 /* snapshot.c */
+int snapshot_check_slug(struct engine *engine, const struct engine_caller *caller, struct str slug,
+                        struct err *err) MUST_USE;
 int snapshot_load(struct engine *engine, struct err *err) MUST_USE;
 void snapshot_reconcile(struct engine *engine, struct store_batch *batch);
 void snapshot_done_all(struct engine *engine);

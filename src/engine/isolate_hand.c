@@ -59,6 +59,7 @@ struct hands {
     struct watch *watch;
     VEC(struct worker *) ready;
     size_t asked;
+    uint64_t served, built; /* handed out ready, and after somebody had to wait for it */
     struct hand *idle;
     size_t idle_count;
     struct wish *wishes, **last_wish;
@@ -256,6 +257,12 @@ int hands_open(const struct provider_host *host, const struct hands_calls *calls
     return 0;
 }
 
+struct pool_figures hands_pool(const struct hands *hands)
+{
+    return (struct pool_figures){hands->ready.len, hands->asked, HANDS_READY, hands->served,
+                                 hands->built};
+}
+
 void hands_close(struct hands *hands)
 {
     struct err err = {0};
@@ -314,12 +321,14 @@ void hand_take(struct hands *hands, struct str tenant, bool fresh, hand_taken *d
     while (hands->ready.len > 0) {
         struct worker *worker = vec_pop(&hands->ready);
         if (!worker_has_gone(worker)) {
+            hands->served++;
             fulfil(hands, wish, worker);
             ask_more(hands);
             return;
         }
         (void)worker_free(worker);
     }
+    hands->built++;
     *hands->last_wish = wish;
     hands->last_wish = &wish->next;
     ask_more(hands);

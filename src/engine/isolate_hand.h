@@ -24,6 +24,9 @@ int hands_open(const struct provider_host *host, const struct hands_calls *calls
 /* Every hand was given back before; those who wait for one hear CANCELED. */
 void hands_close(struct hands *hands);
 
+/* Workers that belong to nobody yet. */
+struct pool_figures hands_pool(const struct hands *hands);
+
 /* A worker of this tenant, or a fresh one when there is none idle or `fresh`. `done` may come
  * before the call returns. */
 typedef void hand_taken(void *ctx, struct hand *hand, const struct err *why);

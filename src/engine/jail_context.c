@@ -61,7 +61,8 @@ struct context *context_find(struct place *place, struct str id, struct str runt
                       id.ptr);
         return NULL;
     }
-    if (runtime_choose(is_runtime ? id : runtime, language, place->runtime, &row, err) < 0)
+    if (runtime_choose(is_runtime ? id : runtime, language, place->runtime, &row, err) < 0 ||
+        runtime_fits(row, place->runtime, err) < 0)
         return NULL;
     context = find_id(place, str_of(row->name));
     return context != NULL ? context : context_new(place, str_of(row->name), row, err);
@@ -118,6 +119,21 @@ void jail_contexts_begin(struct place *place, const struct sandbox_info *info)
     place->exec_ms = info->limits.exec_ms;
 }
 
+void jail_contexts_dress(struct place *place)
+{
+    AUTO_ARENA struct arena arena = {0};
+    AUTO_BUF struct buf env = {0};
+    struct err err = {0};
+    struct context *context = place->contexts;
+    if (context == NULL)
+        return;
+    context->created_ms = clock_date_ms();
+    for (const char **at = context_env(context, &arena); *at != NULL; at++)
+        buf_put(&env, str_n(*at, strlen(*at) + 1));
+    if (context->kernel != NULL && kernel_set_env(context->kernel, buf_str(&env), &err) == 0)
+        context_pump(context);
+}
+
 /* --- Verbs --- */
 
 static struct context_info info_of(const struct context *context)
@@ -142,7 +158,8 @@ static struct context *create(struct place *place, const struct context_request 
 {
     const struct runtime *runtime = NULL;
     char id[ID_SIZE];
-    if (runtime_choose(request->runtime, request->language, place->runtime, &runtime, err) < 0)
+    if (runtime_choose(request->runtime, request->language, place->runtime, &runtime, err) < 0 ||
+        runtime_fits(runtime, place->runtime, err) < 0)
         return NULL;
     id_new(id);
     struct context *context = context_new(place, str_of(id), runtime, err);

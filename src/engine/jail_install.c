@@ -62,13 +62,26 @@ static void on_output(void *ctx, UNUSED enum command_stream stream, struct str b
         buf_consume(&install->tail, install->tail.len - TAIL_MAX);
 }
 
-/* Installers end with a word on what went wrong; "ERROR: ..." lines say most. */
+/* How installers begin the lines that say most. Of pip's and Deno's the last counts; npm begins
+ * with a code, says what it means, and ends with where its log is. */
+static bool is_error_line(struct str line)
+{
+    return str_starts(line, STR("ERROR:")) || str_starts(line, STR("error:"));
+}
+
+static bool is_npm_line(struct str line)
+{
+    return str_starts(line, STR("npm error ")) && !str_starts(line, STR("npm error code "));
+}
+
 static struct str last_word(struct str text)
 {
     struct str rest = text, line, found = STR("it said nothing");
     bool is_error = false;
     while (str_split(&rest, '\n', &line)) {
-        bool says_error = str_starts(line, STR("ERROR:"));
+        bool says_error = is_error_line(line);
+        if (is_npm_line(line))
+            return str_slice(str_trim(line), 0, 180);
         if (str_trim(line).len > 0 && (says_error || !is_error))
             found = str_trim(line);
         is_error |= says_error;

@@ -68,6 +68,7 @@ void context_pump(struct context *context)
     while (!context->is_freed && context->kernel != NULL && runs_want_output(context) &&
            count < TAKEN_AT_ONCE && take(context, &event)) {
         count++;
+        context->is_ready |= event.type == KERNEL_READY;
         if (event.type == KERNEL_GONE) {
             /* One that cannot be spoken to is of no use, though it live. */
             context->is_line_gone = true;
@@ -113,6 +114,7 @@ void context_drop_kernel(struct context *context)
         context->watches[i] = watch_free(context->watches[i]);
     context->kernel = kernel_free(context->kernel);
     context->is_asked = context->is_started = context->is_line_gone = context->is_killed = false;
+    context->is_ready = false;
     context->run_count = 0;
 }
 
@@ -191,7 +193,10 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
         context->is_asked = false;
         place_remove(context->place, op);
         bool again = context->is_fork && context->has_inner && !context->is_killed &&
+                     !context->place->is_spare &&
                      (err.code == ERR_UNAVAILABLE || err.code == ERR_UNSUPPORTED);
+        if (again)
+            context->place->provider->host->on_retry(context->place->provider->host->engine);
         if (!again || ask_start(context, false, &err) < 0)
             runs_on_death(context, &err);
     } else if (event->type == JAIL_EVENT_EXITED) {
@@ -222,7 +227,7 @@ const char **context_env(const struct context *context, struct arena *arena)
     while (own[all - 1] != NULL)
         all++;
     const char **env =
-        arena_array(arena, const char *, all + net.len + lists[1]->len + lists[2]->len);
+        arena_array(arena, const char *, all + net.len + lists[1]->len + lists[2]->len + 1);
     for (; own[count] != NULL; count++)
         env[count] = is_same_name(own[count], context->runtime->packages_env)
                          ? context->runtime->packages_env
@@ -239,6 +244,8 @@ const char **context_env(const struct context *context, struct arena *arena)
             env[at] = text.ptr;
             count += at == count;
         }
+    if (context->is_ahead)
+        env[count] = RUNTIME_AHEAD;
     return env;
 }
 

@@ -36,7 +36,9 @@ struct context {
     bool is_asked;   /* `op` waits for events */
     bool is_started; /* the process runs, and signals reach it */
     bool is_line_gone, is_killed;
-    int signal; /* that ended it */
+    bool is_ahead; /* started before it is known for whom */
+    bool is_ready; /* it has said so */
+    int signal;    /* that ended it */
     struct timer *timer;
     enum context_wait wait;
     struct loop_task again; /* there is more to take */

@@ -199,6 +199,14 @@ static void on_blocked(void *ctx, const struct gateway_event *event)
                      event->reason, event->text);
 }
 
+static void on_moved(void *ctx, int64_t bytes)
+{
+    struct place *place = ctx;
+    const struct provider_host *host = place->provider->host;
+    place->net_moved += bytes;
+    host->on_moved(host->engine, str_of(place->id), bytes);
+}
+
 static void on_joined_again(void *ctx, const struct err *why)
 {
     const struct place *place = ctx;
@@ -262,7 +270,9 @@ static int open_session(struct place *place, const int sockets[JAIL_SOCKETS], st
     struct provider *provider = place->provider;
     struct gateway_session_options options = {
         .dns_servers = provider->dns_servers.len > 0 ? buf_cstr(&provider->dns_servers) : NULL,
+        .limits.bytes_before = place->net_moved,
         .on_blocked = on_blocked,
+        .on_moved = on_moved,
         .ctx = place};
     int done = gateway_open(provider->gateway, &options, &place->network, err);
     for (int i = 0; i < JAIL_SOCKETS; i++) {

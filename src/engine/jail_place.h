@@ -20,12 +20,15 @@ struct pool;
 struct request;
 struct rolling;
 struct runtime;
+struct spares;
 struct volumes;
 
 struct provider {
     const struct provider_host *host;
     struct warden_link *warden;
     struct watch *watch;
+    struct warden_counts counts; /* what it last said */
+    bool is_counting;
     size_t pool_size, made; /* of its pool; jails asked for since that was set */
     struct request *requests;
     struct pool *disk; /* of one thread: layers and volumes want one at a time */
@@ -39,6 +42,7 @@ struct provider {
     struct runtime_places runtimes; /* directories of their programs; every jail sees them */
     int kernels_started;            /* that a template could have served */
     bool is_template_asked, has_template;
+    struct spares *spares; /* places with a kernel in each */
 };
 
 /* `event` is NULL when there is `why`: it failed, or the warden has gone. */
@@ -88,7 +92,9 @@ struct place {
     struct gateway_session *network;  /* NULL: no socket of it leads out */
     VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
     struct net_change *net_change;    /* under way */
+    int64_t net_moved;                /* bytes, by whatever gateway */
     bool is_gone, is_pumping, is_ended;
+    bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
 };
@@ -98,6 +104,23 @@ void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);
 /* Questions may wait for room: call it after each jail_ask_*. */
 void place_watch(struct place *place);
+
+/* provider_jail.c: a place without a jail; then it has one, and its events are heard. */
+struct place *place_new(struct provider *provider);
+int place_take_jail(struct place *place, struct jail *jail, struct err *err) MUST_USE;
+/* The end of a place that was never anybody's. */
+void place_discard(struct place *place);
+
+/* jail_spare.c: places that wait with a kernel in them. */
+/* Makes what is missing when there is time; called whenever that may have changed. */
+void jail_spares_tend(struct provider *provider);
+/* One that fits, now the caller's, with a kernel that runs; NULL when there is none. Memory and
+ * processor time are still those of the pool's plan. */
+struct place *jail_spare_take(struct provider *provider, const struct place_spec *spec);
+/* Its limits are those of `place->plan`, once `done` says so. */
+void jail_spare_limit(struct place *place, engine_done *done, void *ctx);
+/* All of them go: the warden does, or the provider. */
+void jail_spares_end(struct provider *provider);
 
 /* provider_jail.c: another jail takes the place of its own, which is handed back; what was asked of
  * that one hears `why`. */
@@ -112,6 +135,7 @@ void jail_rollback_leave(struct place *place, const struct err *why);
 /* jail_warden.c */
 /* A jail was asked for. */
 void jail_warden_used(struct provider *provider);
+void jail_warden_counts(struct provider *provider, struct pool_figures *ret_figures);
 int jail_warden_start(struct provider *provider, struct err *err);
 void jail_warden_stop(struct provider *provider);
 /* Kernels are forked from a template from the time on when it is ready; has_template. */
@@ -119,6 +143,8 @@ void jail_template_want(struct provider *provider, const struct runtime *runtime
 /* Remembers what was asked until it is answered. */
 struct request *jail_warden_asked(struct provider *provider, uint32_t number,
                                   request_event *on_event, void *ctx);
+/* What a jail is that asks for nothing else: the pool's. */
+void jail_pool_plan(const struct provider *provider, struct jail_plan *plan);
 void jail_fill_plan(const struct provider *provider, const struct sandbox_limits *limits,
                     struct jail_plan *plan);
 
@@ -166,6 +192,8 @@ void jail_context(struct place *place, const struct context_request *request, co
                   void *ctx);
 /* What its kernels shall have of the sandbox. */
 void jail_contexts_begin(struct place *place, const struct sandbox_info *info);
+/* A kernel that waited there hears what those of the sandbox find in their environment. */
+void jail_contexts_dress(struct place *place);
 /* The place goes: whoever waits for a run hears so. */
 void jail_contexts_end(struct place *place, const struct err *why);
 
@@ -190,4 +218,6 @@ int jail_file_watch(struct place *place, struct str path, bool recursive,
                     const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                     struct err *err);
 void jail_watcher_free(void *watcher);
+
+/* jail_port.c */
 void jail_port(struct place *place, uint16_t port, port_done *done, void *ctx);

@@ -256,6 +256,8 @@ static void on_package(void *ctx, const struct err *why)
     notice(run, "[sandglass] installed '%.*s' for the module '%.100s'; running the code again\n",
            STR_ARG(package), buf_cstr(&run->output.module));
     run_output_retry(&run->output);
+    const struct provider_host *host = run->context->place->provider->host;
+    host->on_retry(host->engine);
     set_deadline(run);
     hand_over(run);
 }

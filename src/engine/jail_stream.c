@@ -12,6 +12,11 @@
 
 enum { PIECE_BYTES = 256 << 10 };
 
+/* Of an archive that becomes a snapshot: it is unpacked in the memory of the sandbox that takes it
+ * (SNAPSHOT_BUILD_BYTES). */
+static const struct files_tar_limits snapshot_limits = {
+    .packed = SNAPSHOT_ARCHIVE_BYTES, .unpacked = SNAPSHOT_ARCHIVE_BYTES, .entries = 200000};
+
 static int open_pipe(struct place *place, bool is_writer, const struct stream_calls *calls,
                      void *ctx, struct stream **ret_stream, int *ret_childs, struct err *err)
 {
@@ -174,8 +179,10 @@ int jail_file_get(struct place *place, const struct file_get *get,
     reader->ctx = ctx;
     reader->is_looking = true;
     reader->question = (struct jail_file){
-        .verb = get->as_tar ? JAIL_FILE_TAR_OUT : JAIL_FILE_READ_TO,
+        .verb = get->as_tar || get->as_snapshot ? JAIL_FILE_TAR_OUT : JAIL_FILE_READ_TO,
         .path = arena_dup(&reader->arena, get->path),
+        .to = arena_dup(&reader->arena, get->name),
+        .place = get->as_snapshot ? FILES_TAR_SNAPSHOT : FILES_TAR_NEW,
         .offset = get->offset,
         .limit = get->limit,
     };
@@ -368,12 +375,21 @@ int jail_file_put(struct place *place, const struct file_put *put,
     writer->ctx = ctx;
     writer->is_tar = put->as_tar;
     writer->path = arena_dup(&writer->arena, put->path);
+    static const enum files_tar_place places[] = {
+        [FILE_TAR_NEW] = FILES_TAR_NEW,
+        [FILE_TAR_MERGE] = FILES_TAR_MERGE,
+        [FILE_TAR_LAYER] = FILES_TAR_LAYER,
+        [FILE_TAR_SNAPSHOT] = FILES_TAR_SNAPSHOT,
+    };
     struct jail_file question = {.verb = put->as_tar ? JAIL_FILE_TAR_IN : JAIL_FILE_WRITE_FROM,
                                  .path = writer->path,
                                  .limit = put->as_tar ? 0 : UINT64_MAX >> 1,
                                  .mode = put->mode,
                                  .parents = put->make_parents,
-                                 .must_be_new = put->must_be_new};
+                                 .must_be_new = put->must_be_new,
+                                 .place = places[put->tar]};
+    if (put->tar >= FILE_TAR_LAYER)
+        question.tar = snapshot_limits;
     if (ask_for_same(put, &question, err) < 0 ||
         open_pipe(place, true, &write_calls, writer, &writer->stream, &childs, err) < 0 ||
         jail_ask_file(place->jail, &question, childs, &id, err) < 0) {
@@ -482,40 +498,4 @@ int jail_file_watch(struct place *place, struct str path, bool recursive,
     place_watch(place);
     *ret_watcher = watcher;
     return 0;
-}
-
-/* --- A server inside --- */
-
-struct connecting {
-    struct asked_op op;
-    struct place *place;
-    port_done *done;
-    void *ctx;
-};
-
-static void on_connect_event(struct asked_op *op, const struct jail_event *event,
-                             const struct err *why)
-{
-    struct connecting *connecting = (struct connecting *)op;
-    if (event != NULL)
-        place_remove(connecting->place, &connecting->op);
-    if (event != NULL && event->type == JAIL_EVENT_CONNECTED)
-        connecting->done(connecting->ctx, event->fd, NULL);
-    else
-        connecting->done(connecting->ctx, -1, event == NULL ? why : &event->err);
-    free(connecting);
-}
-
-void jail_port(struct place *place, uint16_t port, port_done *done, void *ctx)
-{
-    struct err err = {0};
-    uint32_t id = 0;
-    if (jail_ask_connect(place->jail, port, &id, &err) < 0) {
-        done(ctx, -1, &err);
-        return;
-    }
-    struct connecting *connecting = mem_alloc(sizeof *connecting);
-    *connecting = (struct connecting){{.on_event = on_connect_event}, place, done, ctx};
-    place_add(place, &connecting->op, id);
-    place_watch(place);
 }

@@ -53,6 +53,7 @@ static void warden_gone(struct provider *provider, const struct err *why)
     drop_requests(provider, why);
     /* The old link stays until its jails are freed: sandbox_end comes for each of them. */
     provider->host->on_maker_gone(provider->host->engine, ENGINE_TIER_JAIL, why);
+    jail_spares_end(provider);
     provider->watch = watch_free(provider->watch);
     provider->warden = warden_free(provider->warden);
     if (jail_warden_start(provider, &err) < 0)
@@ -77,6 +78,29 @@ static void on_warden(void *ctx, UNUSED int events)
     watch_warden(provider);
 }
 
+static void on_counted(struct request *request, const struct warden_event *event,
+                       UNUSED const struct err *why)
+{
+    struct provider *provider = request->ctx;
+    provider->is_counting = false;
+    if (event != NULL && event->type == WARDEN_EVENT_COUNTS)
+        provider->counts = event->counts;
+}
+
+void jail_warden_counts(struct provider *provider, struct pool_figures *ret_figures)
+{
+    const struct warden_counts *counts = &provider->counts;
+    struct err ignored;
+    uint32_t number = 0;
+    *ret_figures = (struct pool_figures){counts->ready, counts->building, counts->wanted,
+                                         counts->served, counts->built};
+    if (provider->is_counting || provider->warden == NULL ||
+        warden_ask_count(provider->warden, &number, &ignored) < 0)
+        return;
+    provider->is_counting = true;
+    (void)jail_warden_asked(provider, number, on_counted, provider);
+}
+
 static void on_pooled(UNUSED struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
 {
@@ -93,6 +117,7 @@ static void on_template(struct request *request, const struct warden_event *even
         log_warn("jail.template", LOG_STR("error", why->msg));
     else
         log_info("jail.template", LOG_STR("missing", event->missing));
+    jail_spares_tend(provider);
 }
 
 /* Once for each warden, with the second kernel: a server that runs one cell does not pay for it. */
@@ -134,16 +159,22 @@ void jail_fill_plan(const struct provider *provider, const struct sandbox_limits
  * given as many as the configuration allows. */
 enum { POOL_FIRST = 8 };
 
-static int ask_pool(struct provider *provider, size_t size, struct err *err)
+void jail_pool_plan(const struct provider *provider, struct jail_plan *plan)
 {
     const struct config_jail *config = &provider->host->config->jail;
     struct sandbox_limits limits = {.memory_bytes = config->memory_mb << 20,
                                     .cpu_milli = (int64_t)(config->cpus * 1000),
                                     .pids = config->pids,
                                     .disk_bytes = 1LL << 30};
+    jail_fill_plan(provider, &limits, plan);
+}
+
+static int ask_pool(struct provider *provider, size_t size, struct err *err)
+{
+    const struct config_jail *config = &provider->host->config->jail;
     struct jail_plan plan = {0};
     uint32_t number = 0;
-    jail_fill_plan(provider, &limits, &plan);
+    jail_pool_plan(provider, &plan);
     if (warden_ask_pool(provider->warden, &plan, size, config->pool_idle_ms, &number, err) < 0)
         return -1;
     provider->pool_size = size;
@@ -179,6 +210,8 @@ void jail_warden_stop(struct provider *provider)
     struct err err = {0};
     (void)err_set(&err, ERR_CANCELED, "the server stops");
     drop_requests(provider, &err);
+    jail_spares_end(provider);
+    drop_requests(provider, &err); /* the ends of those that waited */
     provider->watch = watch_free(provider->watch);
     provider->warden = warden_free(provider->warden);
 }

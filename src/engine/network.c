@@ -208,6 +208,8 @@ static void fill_limits(const struct engine *engine, const struct sandbox_limits
         .head_ms = egress->head_seconds * 1000,
         .idle_ms = PICK(limits->net_idle_ms, egress->idle_seconds * 1000),
         .total_ms = PICK(limits->net_total_ms, egress->total_seconds * 1000),
+        .head_bytes = PICK(limits->net_head_bytes, egress->head_bytes),
+        .answer_bytes = PICK(limits->net_answer_bytes, egress->answer_bytes),
     };
 #undef PICK
 }
@@ -305,7 +307,14 @@ struct engine_pairs network_env(const struct network *network, bool in_jail, str
     return pairs;
 }
 
-/* --- Refusals --- */
+/* --- News --- */
+
+void network_moved(struct engine *engine, struct str id, int64_t bytes)
+{
+    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    if (sandbox != NULL)
+        sandbox->net_moved += bytes;
+}
 
 /* "blocked HOST:PORT: why" says who refused, for those who do not know this gate. */
 static void put_detail(const char *host, uint16_t port, const char *text, struct buf *out)

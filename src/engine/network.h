@@ -58,7 +58,10 @@ struct groups *groups_free(struct groups *groups);
 /* True while a policy that names groups would be BUSY. */
 bool network_waits(const struct engine *engine, struct str policy);
 
-/* --- Refusals --- */
+/* --- News --- */
+
+/* For the limit on all bytes, which a sandbox takes along when it is paused. */
+void network_moved(struct engine *engine, struct str sandbox, int64_t bytes);
 
 /* Logged and told as an event, once for each host, port and reason. */
 void network_blocked(struct engine *engine, struct str sandbox, const char *channel,

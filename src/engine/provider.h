@@ -10,7 +10,9 @@
 #include "engine/command.h"
 #include "engine/context.h"
 #include "engine/eval.h"
+#include "engine/figures.h"
 #include "engine/file.h"
+#include "engine/port.h"
 #include "engine/sandbox.h"
 #include "engine/snapshot.h"
 
@@ -43,6 +45,10 @@ struct provider_host {
     /* A sandbox was refused the way to a host; engine/network.h. */
     void (*on_blocked)(struct engine *engine, struct str sandbox, const char *channel,
                        const char *host, uint16_t port, const char *reason, const char *text);
+    /* So many more bytes went in or out through its gate. */
+    void (*on_moved)(struct engine *engine, struct str sandbox, int64_t bytes);
+    /* A run is tried once more: it lacked a package, or its kernel could not be forked. */
+    void (*on_retry)(struct engine *engine);
 };
 
 /* What a new place shall be. */
@@ -55,6 +61,8 @@ struct place_spec {
     const struct str *snapshot_images; /* lowest first */
     size_t snapshot_count;
     struct network *network; /* never NULL; a reference is to be taken */
+    struct str shown;        /* an image whose layers can be read at /mnt; empty: none */
+    int64_t net_moved;       /* bytes that its earlier places have moved */
 };
 
 typedef void place_done(void *ctx, struct place *place, const struct err *why);
@@ -96,6 +104,9 @@ struct provider_table {
     /* After every place was ended. Every `done` that is owed comes before this returns. */
     void (*close)(struct provider *provider);
     int (*maker_pid)(const struct provider *provider); /* 0: none */
+
+    /* What was last heard of it, and asks again: what waits made for whoever comes next. */
+    void (*pool)(struct provider *provider, struct pool_figures *ret_figures);
 
     void (*sandbox_create)(struct provider *provider, const struct place_spec *spec,
                            place_done *done, void *ctx);
@@ -160,10 +171,6 @@ struct provider_table {
     void (*snapshot_create)(struct place *place, struct str id, image_done *done, void *ctx);
     /* Of a directory of the host; takes the descriptor. */
     void (*snapshot_directory)(struct provider *provider, int dir_fd, image_done *done, void *ctx);
-    /* Bytes that come in pieces, through writer_write and its kin. */
-    int (*snapshot_upload)(struct provider *provider, struct str slug, enum snapshot_form form,
-                           const struct snapshot_writer_calls *calls, void *ctx, void **ret_writer,
-                           struct err *err);
     bool (*snapshot_exists)(struct provider *provider, struct str image);
     void (*snapshot_delete)(struct provider *provider, struct str image, engine_done *done,
                             void *ctx);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "egress/allowance.h"
 #include "egress/gate.h"
 #include "egress/policy.h"
 #include "engine/config.h"
@@ -41,11 +42,12 @@ struct op {
     struct isolate_limits limits;
     struct isolate_call call;
     struct buf env_json;
-    struct network *network;  /* of a single run */
-    struct services services; /* of a single run */
-    struct hand *hand;        /* of a single run */
-    struct str image;         /* of ROLLBACK, RESUME, OPEN */
-    struct buf bytes;         /* the image itself */
+    struct network *network;     /* of a single run */
+    struct services services;    /* of a single run */
+    struct allowance *allowance; /* of a single run */
+    struct hand *hand;           /* of a single run */
+    struct str image;            /* of ROLLBACK, RESUME, OPEN */
+    struct buf bytes;            /* the image itself */
     place_done *place_done;
     image_done *image_done;
     engine_done *plain_done;
@@ -58,6 +60,7 @@ struct place {
     char *id, *tenant;
     struct isolate_limits limits;
     struct services services;
+    struct allowance *allowance;
     struct hand *hand; /* NULL while it lies aside */
     uint32_t isolate;
     struct network *network;
@@ -113,6 +116,7 @@ static struct op *op_new(struct provider *provider, struct place *place, enum op
 static void op_free(struct op *op)
 {
     services_done(&op->services);
+    (void)allowance_free(op->allowance);
     (void)network_free(op->network);
     buf_done(&op->bytes);
     buf_done(&op->env_json);
@@ -178,6 +182,7 @@ static void place_free(struct place *place)
     if (place->hand != NULL)
         hand_give(place->hand, false);
     services_done(&place->services);
+    (void)allowance_free(place->allowance);
     drop_old(place);
     vec_done(&place->old);
     (void)network_free(place->network);
@@ -385,6 +390,21 @@ static void on_verdict(void *ctx, const struct verdict *verdict, const struct ho
                        verdict_reason_name(verdict->reason), verdict->text);
 }
 
+static void on_moved(void *ctx, int64_t bytes)
+{
+    const struct place *place = ctx;
+    const struct provider_host *to = place->provider->host;
+    to->on_moved(to->engine, str_of(place->id), bytes);
+}
+
+static void allow(struct place *place, int64_t moved)
+{
+    struct porter_limits limits = place->network->limits;
+    limits.bytes_before = moved;
+    place->allowance = allowance_new(place->provider->host->loop, &limits, on_moved, place);
+    place->services.allowance = place->allowance;
+}
+
 static void create(struct provider *provider, const struct place_spec *spec, place_done *done,
                    void *ctx)
 {
@@ -409,6 +429,7 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     } else if (fill_services(provider, place->network, &place->services, &err) == 0) {
         place->services.on_verdict = on_verdict;
         place->services.verdict_ctx = place;
+        allow(place, spec->net_moved);
         enqueue(op);
         return;
     }
@@ -446,6 +467,8 @@ static void set_network(struct place *place, struct network *network, engine_don
     fresh.on_verdict = on_verdict;
     fresh.verdict_ctx = place;
     fresh.hints = place->services.hints;
+    fresh.allowance = place->allowance;
+    allowance_set_limits(place->allowance, &network->limits);
     services_done(&place->services);
     place->services = fresh;
     *vec_push(&place->old) = place->network;
@@ -608,6 +631,8 @@ static void eval(struct provider *provider, struct place *place, struct str tena
         single_over(op, NULL, &err);
         return;
     }
+    op->allowance = allowance_new(provider->host->loop, &op->network->limits, NULL, NULL);
+    op->services.allowance = op->allowance;
     fill_eval(op, spec, calls, &limits);
     hand_take(provider->hands, tenant, false, on_single_hand, op);
 }
@@ -661,6 +686,11 @@ static int open_provider(const struct provider_host *host, struct provider **ret
     return 0;
 }
 
+static void pool(struct provider *provider, struct pool_figures *ret_figures)
+{
+    *ret_figures = hands_pool(provider->hands);
+}
+
 const struct provider_table provider_isolate = {
     .name = "isolate",
     .tier = ENGINE_TIER_ISOLATE,
@@ -668,6 +698,7 @@ const struct provider_table provider_isolate = {
     .keeps_images = true,
     .open = open_provider,
     .close = close_provider,
+    .pool = pool,
     .sandbox_create = create,
     .sandbox_end = end,
     .eval = eval,

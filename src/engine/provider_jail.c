@@ -80,6 +80,8 @@ enum { GONE_AFTER_MS = 100 };
 static void tell_gone(void *ctx)
 {
     struct place *place = ctx;
+    if (place->is_spare)
+        return; /* it is found dead when it is asked for */
     place->provider->host->on_gone(place->provider->host->engine, str_of(place->id),
                                    &place->gone_err);
 }
@@ -136,6 +138,21 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
 
 /* --- Places --- */
 
+struct place *place_new(struct provider *provider)
+{
+    struct place *place = mem_alloc(sizeof *place);
+    place->provider = provider;
+    place->provider_loop = provider->host->loop;
+    return place;
+}
+
+int place_take_jail(struct place *place, struct jail *jail, struct err *err)
+{
+    place->jail = jail;
+    return watch_new(place->provider_loop, jail_fd(jail), WATCH_READ, on_jail, place, &place->watch,
+                     err);
+}
+
 struct making {
     struct place *place;
     place_done *done;
@@ -160,30 +177,41 @@ static void on_joined(void *ctx, const struct err *why)
         fail(making, why);
         return;
     }
+    jail_contexts_dress(making->place);
     making->done(making->ctx, making->place, NULL);
     free(making);
+}
+
+/* The network is the last that a place is given. */
+static void join(struct making *making)
+{
+    struct place *place = making->place;
+    struct network *network = place->net;
+    place->net = NULL; /* does not hold yet */
+    jail_network_set(place, network, on_joined, making);
+    (void)network_free(network);
+}
+
+static void on_limited(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    if (why != NULL)
+        fail(making, why);
+    else
+        join(making);
 }
 
 static void on_made(struct request *request, const struct warden_event *event,
                     const struct err *why)
 {
     struct making *making = request->ctx;
-    struct place *place = making->place;
     struct err err = {0};
-    if (why != NULL) {
+    if (why != NULL)
         fail(making, why);
-        return;
-    }
-    place->jail = event->jail;
-    if (watch_new(place->provider_loop, jail_fd(place->jail), WATCH_READ, on_jail, place,
-                  &place->watch, &err) < 0) {
+    else if (place_take_jail(making->place, event->jail, &err) < 0)
         fail(making, &err);
-        return;
-    }
-    struct network *network = place->net;
-    place->net = NULL; /* does not hold yet */
-    jail_network_set(place, network, on_joined, making);
-    (void)network_free(network);
+    else
+        join(making);
 }
 
 static void ask_make(struct making *making)
@@ -213,28 +241,51 @@ static void on_attached(void *ctx, struct str path, const struct err *why)
     ask_make(making);
 }
 
+/* Read-only, one beside the other; the image counts as in use until the place has gone. */
+static int show_layers(struct place *place, struct str image, struct err *err)
+{
+    struct jail_plan *plan = &place->plan;
+    layer_ids ids = {0};
+    int done = jail_layers_add(&ids, image, err);
+    if (done == 0 && ids.len > JAIL_MOUNTS_MAX - plan->mount_count)
+        done = err_set(err, ERR_LIMIT, "a snapshot of %zu layers cannot be exported", ids.len);
+    for (size_t i = 0; done == 0 && i < ids.len; i++)
+        plan->mounts[plan->mount_count++] = (struct jail_mount){
+            .src = arena_printf(&place->arena, "%s/layers/%.*s", place->provider->host->data_dir,
+                                STR_ARG(ids.ptr[i]))
+                       .ptr,
+            .dst = arena_printf(&place->arena, "/mnt/%03zu", i).ptr};
+    buf_put(&place->base_image, image);
+    vec_done(&ids);
+    return done;
+}
+
 static void create(struct provider *provider, const struct place_spec *spec, place_done *done,
                    void *ctx)
 {
     const struct sandbox_info *info = spec->sandbox;
-    struct place *place = mem_alloc(sizeof *place);
+    struct place *spare = jail_spare_take(provider, spec);
+    struct place *place = spare != NULL ? spare : place_new(provider);
     struct making *making = mem_alloc(sizeof *making);
     struct err err = {0};
-    place->provider = provider;
-    place->provider_loop = provider->host->loop;
     place->id = mem_dup_cstr(info->id.ptr);
     place->volume = mem_dup_cstr(arena_dup(&place->arena, spec->volume).ptr);
     place->next = provider->places;
     provider->places = place;
     place->net = network_ref(spec->network);
+    place->net_moved = spec->net_moved;
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
     jail_fill_plan(provider, &info->limits, &place->plan);
-    if (jail_layers_plan(place, spec, &err) < 0) {
+    place->plan.base = runtime_root(info->runtime, provider->host->data_dir, &place->arena);
+    if (jail_layers_plan(place, spec, &err) < 0 ||
+        (spec->shown.len > 0 && show_layers(place, spec->shown, &err) < 0)) {
         fail(making, &err);
         return;
     }
-    if (spec->volume.len > 0) {
+    if (spare != NULL) {
+        jail_spare_limit(place, on_limited, making);
+    } else if (spec->volume.len > 0) {
         jail_volume_attach(provider, spec->volume, on_attached, making);
     } else {
         ask_make(making);
@@ -283,6 +334,19 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     }
     if (place->is_pumping)
         place->is_ended = true;
+    else
+        place_free(place);
+}
+
+static void on_discarded(UNUSED void *ctx, UNUSED const struct err *why)
+{
+}
+
+void place_discard(struct place *place)
+{
+    place->volume = mem_dup_cstr("");
+    if (place->jail != NULL)
+        end(place, false, on_discarded, NULL);
     else
         place_free(place);
 }
@@ -408,6 +472,7 @@ const struct provider_table provider_jail = {
     .open = open_provider,
     .close = close_provider,
     .maker_pid = maker_pid,
+    .pool = jail_warden_counts,
     .sandbox_create = create,
     .sandbox_end = end,
     .eval = jail_eval,

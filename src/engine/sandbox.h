@@ -2,6 +2,7 @@
 
 /* Sandboxes: places with a life. Part of engine/engine.h, which says how calls behave. */
 
+#include "base/id.h"
 #include "engine/caller.h"
 
 /* DEFAULT is what the configuration names. */
@@ -50,7 +51,7 @@ struct sandbox_limits {
     int64_t exec_ms; /* of one command or evaluation that names no time */
     /* Of its network; egress/porter.h says what each means. */
     int64_t net_connections, net_bytes_per_second, net_bytes_total;
-    int64_t net_idle_ms, net_total_ms;
+    int64_t net_idle_ms, net_total_ms, net_head_bytes, net_answer_bytes;
 };
 
 enum { SANDBOX_SECRETS_MAX = 32 };
@@ -70,6 +71,14 @@ struct sandbox_secrets {
     size_t len;
 };
 
+/* A port that others than its tenant may reach; engine/port.h. */
+struct sandbox_port {
+    uint16_t port;
+    bool is_public;
+    char key[ID_SIZE]; /* what tokens for it are good for; another one each time it is exposed */
+    int64_t created_ms;
+};
+
 struct sandbox_spec {
     enum engine_tier tier;
     struct str runtime; /* "js" in an isolate, "bash" in a jail; empty for the tier's own */
@@ -85,6 +94,8 @@ struct sandbox_spec {
     int64_t timeout_ms; /* from its start; 0: the configuration's; -1: none */
     int64_t idle_ms;    /* without work; the same */
     enum sandbox_on_timeout on_timeout;
+    const struct sandbox_port *ports; /* for the store: a new sandbox exposes none */
+    size_t port_count;
 };
 
 struct sandbox_checkpoint {
@@ -111,6 +122,8 @@ struct sandbox_info {
     int64_t expires_ms; /* when its timeout comes; 0 for never or not running */
     const struct sandbox_checkpoint *checkpoints;
     size_t checkpoint_count;
+    const struct sandbox_port *ports;
+    size_t port_count;
     uint64_t version; /* grows with each change */
 };
 

@@ -106,6 +106,8 @@ static struct sandbox_limits with_network_of(struct sandbox_limits limits,
     limits.net_bytes_total = network->net_bytes_total;
     limits.net_idle_ms = network->net_idle_ms;
     limits.net_total_ms = network->net_total_ms;
+    limits.net_head_bytes = network->net_head_bytes;
+    limits.net_answer_bytes = network->net_answer_bytes;
     return limits;
 }
 

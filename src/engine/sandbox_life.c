@@ -104,6 +104,7 @@ void sandbox_remove_again(struct engine *engine)
     struct removing *removing = mem_alloc(sizeof *removing);
     struct store_batch *batch = store_begin(engine->store);
     removing->engine = engine;
+    engine->figures.retries_store += engine->unremoved.len;
     VEC_EACH (id, &engine->unremoved) {
         *vec_push(&removing->ids) = *id;
         store_remove(batch, &store_sandboxes, str_of(*id));
@@ -271,6 +272,7 @@ void sandbox_save_again(struct sandbox *sandbox)
     if (!sandbox->is_unsaved || sandbox_is_moving(sandbox->info.state))
         return;
     struct store_batch *batch = store_begin(sandbox->engine->store);
+    sandbox->engine->figures.retries_store++;
     sandbox->is_unsaved = false;
     sandbox_save(sandbox, batch);
     sandbox_commit(sandbox, batch, STORE_QUICK, NULL);

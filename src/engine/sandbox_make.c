@@ -28,6 +28,7 @@ struct sandbox *sandbox_free(struct sandbox *sandbox)
     }
     vec_done(&sandbox->checkpoints);
     vec_done(&sandbox->shown);
+    vec_done(&sandbox->ports);
     buf_done(&sandbox->network);
     buf_done(&sandbox->image);
     arena_done(&sandbox->arena);
@@ -214,6 +215,7 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
     struct place_spec spec = {.sandbox = info,
                               .image = image,
                               .volume = info->volume,
+                              .shown = sandbox->exported,
                               .snapshot_count = info->snapshot_count};
     struct network_spec net = {info->tenant, info->network, &info->secrets, &info->limits};
     struct network *network = NULL;
@@ -238,6 +240,7 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
     store_commit(batch, STORE_QUICK, NULL, NULL);
     sandbox_set_net(sandbox, network);
     spec.network = network;
+    spec.net_moved = sandbox->net_moved;
     engine_table(engine, info->tier)->sandbox_create(provider, &spec, done, ctx);
 }
 

@@ -30,11 +30,15 @@ static struct sandbox_spec spec_of(const struct sandbox *sandbox)
         .env = info->env,
         .limits = info->limits,
         .secrets = info->secrets,
+        .ports = info->ports,
+        .port_count = info->port_count,
     };
 }
 
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch)
 {
+    if (sandbox->is_helper)
+        return; /* nothing of it outlives this run */
     AUTO_BUF struct buf spec = {0}, metadata = {0}, checkpoints = {0};
     const struct sandbox_info *info = &sandbox->info;
     struct sandbox_spec shall = spec_of(sandbox);
@@ -131,6 +135,8 @@ static int read_row(struct engine *engine, const struct store_sandbox *row, stru
     info->env = spec.env;
     info->limits = spec.limits;
     info->secrets = spec.secrets;
+    for (size_t i = 0; i < spec.port_count; i++)
+        sandbox_add_port(sandbox, &spec.ports[i]);
     sandbox_set_network(sandbox, row->network);
     sandbox_set_image(sandbox, row->image);
     sandbox_set_reason(sandbox, row->reason);

@@ -355,8 +355,8 @@ static void ready(struct want *want, struct sandbox *sandbox, const struct err *
     table->snapshot_create(sandbox->place, shooting->snapshot->info.id, on_picture, shooting);
 }
 
-static int check_slug(struct engine *engine, const struct engine_caller *caller, struct str slug,
-                      struct err *err)
+int snapshot_check_slug(struct engine *engine, const struct engine_caller *caller, struct str slug,
+                        struct err *err)
 {
     struct err none = {0};
     if (slug.len == 0)
@@ -386,7 +386,7 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
     if (sources != 1) {
         (void)err_set(&err, ERR_INVALID, "one of dependencies, sandbox and directory is needed");
     } else if (engine_check_caller(engine, caller, &err) == 0 &&
-               check_slug(engine, caller, spec->slug, &err) == 0) {
+               snapshot_check_slug(engine, caller, spec->slug, &err) == 0) {
         if (spec->dependency_count > 0 && build(engine, caller, spec, answer, &err) == 0)
             return;
         if (spec->directory.len > 0 && copy_directory(engine, caller, spec, answer, &err) == 0)
@@ -419,8 +419,8 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
 
 /* --- From dependencies --- */
 
-static struct snapshot *begin_build(struct engine *engine, struct str tenant, struct str slug,
-                                    struct str source, char ret_id[ID_SIZE])
+struct snapshot *snapshot_build_begin(struct engine *engine, struct str tenant, struct str slug,
+                                      struct str source, char ret_id[ID_SIZE])
 {
     id_new(ret_id);
     struct snapshot *snapshot = snapshot_new(engine, str_of(ret_id), tenant, slug, source);
@@ -529,7 +529,7 @@ static int build(struct engine *engine, const struct engine_caller *caller,
         return 0;
     }
     struct snapshot *snapshot =
-        begin_build(engine, caller->tenant, name, STR("dependencies"), answer->id);
+        snapshot_build_begin(engine, caller->tenant, name, STR("dependencies"), answer->id);
     snapshot_build(engine, caller, snapshot->info.id, sorted, spec->dependency_count, answer);
     return 0;
 }
@@ -566,7 +566,7 @@ static int copy_directory(struct engine *engine, const struct engine_caller *cal
     struct shooting *shooting = mem_alloc(sizeof *shooting);
     *shooting = (struct shooting){.engine = engine, .answer = answer};
     shooting->snapshot =
-        begin_build(engine, caller->tenant, spec->slug, STR("directory"), answer->id);
+        snapshot_build_begin(engine, caller->tenant, spec->slug, STR("directory"), answer->id);
     table->snapshot_directory(provider, fd_take(&fd), on_copied, shooting);
     return 0;
 }

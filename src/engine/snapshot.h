@@ -5,7 +5,13 @@
 #include "engine/file.h"
 #include "engine/sandbox.h"
 
-enum { SNAPSHOT_SLUG_MAX = 64, SNAPSHOT_STACK_MAX = 16 };
+enum {
+    SNAPSHOT_SLUG_MAX = 64,
+    SNAPSHOT_STACK_MAX = 16,
+    SNAPSHOT_UPLOADS_MAX = 8, /* at a time */
+};
+#define SNAPSHOT_BUILD_BYTES (2LL << 30)    /* memory of the sandbox that makes one */
+#define SNAPSHOT_ARCHIVE_BYTES (3ULL << 29) /* of an archive, packed and unpacked: 1.5 GiB */
 
 enum snapshot_state { SNAPSHOT_BUILDING, SNAPSHOT_READY, SNAPSHOT_FAILED };
 const char *snapshot_state_name(enum snapshot_state state);
@@ -56,11 +62,13 @@ void engine_snapshot_delete(struct engine *engine, const struct engine_caller *c
                             struct str id, engine_done *done, void *ctx);
 
 /* The bytes of a tar (plain, gzip or zstd), or of what engine_snapshot_download gave: then its
- * manifest is verified whole before anything of it is used. */
+ * manifest is verified whole before anything of it is used. It is unpacked in a sandbox of its own
+ * that runs nothing else, and what that has written is the snapshot. */
 enum snapshot_form { SNAPSHOT_TAR, SNAPSHOT_EXPORT };
 struct snapshot_writer;
 struct snapshot_writer_calls {
     void (*on_drain)(void *ctx);
+    /* After snapshot_writer_finish, or before it when it cannot go on. */
     void (*on_done)(void *ctx, const struct snapshot_info *snapshot, const struct err *why);
 };
 int engine_snapshot_upload(struct engine *engine, const struct engine_caller *caller,
@@ -69,10 +77,12 @@ int engine_snapshot_upload(struct engine *engine, const struct engine_caller *ca
                            struct snapshot_writer **ret_writer, struct err *err) MUST_USE;
 bool snapshot_writer_write(struct snapshot_writer *writer, struct str bytes);
 void snapshot_writer_finish(struct snapshot_writer *writer);
+/* Before on_done: nothing of it is kept. */
 struct snapshot_writer *snapshot_writer_free(struct snapshot_writer *writer);
 DEFINE_FREEP(snapshot_writer)
 
-/* A tar.zst with a manifest. */
+/* A tar.zst with a manifest (files/snapshot.h), packed in a sandbox that sees its layers and
+ * nothing else of anybody. CONFLICT while it is being built. */
 int engine_snapshot_download(struct engine *engine, const struct engine_caller *caller,
                              struct str id, const struct file_reader_calls *calls, void *ctx,
                              struct file_reader **ret_reader, struct err *err) MUST_USE;

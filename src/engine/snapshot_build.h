@@ -16,6 +16,8 @@ void snapshot_build(struct engine *engine, const struct engine_caller *caller, s
 bool snapshot_build_join(struct engine *engine, struct str snapshot, struct answer *answer);
 
 /* snapshot.c: what becomes of the row. */
+struct snapshot *snapshot_build_begin(struct engine *engine, struct str tenant, struct str slug,
+                                      struct str source, char ret_id[ID_SIZE]);
 void snapshot_build_in(struct engine *engine, struct str snapshot, struct str sandbox);
 void snapshot_build_progress(struct engine *engine, struct str snapshot, const char *detail);
 void snapshot_build_ready(struct engine *engine, struct str snapshot, struct str image,

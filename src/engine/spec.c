@@ -96,6 +96,9 @@ int spec_check_limits(const struct sandbox_limits *limits, struct err *err)
          NET_BYTES_MAX},
         {"limits.netIdleMs", offsetof(struct sandbox_limits, net_idle_ms), 100, DAY_MS},
         {"limits.netTotalMs", offsetof(struct sandbox_limits, net_total_ms), 100, DAY_MS},
+        {"limits.netHeadBytes", offsetof(struct sandbox_limits, net_head_bytes), 1024, 1 << 20},
+        {"limits.netAnswerBytes", offsetof(struct sandbox_limits, net_answer_bytes), 1,
+         NET_BYTES_MAX},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)limits + rows[i].offset);
@@ -213,9 +216,29 @@ int pairs_read_json(struct json_t *object, struct arena *arena, struct engine_pa
     X("netBytesTotal", limits.net_bytes_total)                                                     \
     X("netIdleMs", limits.net_idle_ms)                                                             \
     X("netTotalMs", limits.net_total_ms)                                                           \
+    X("netHeadBytes", limits.net_head_bytes)                                                       \
+    X("netAnswerBytes", limits.net_answer_bytes)                                                   \
     X("execMs", limits.exec_ms)                                                                    \
     X("timeoutMs", timeout_ms)                                                                     \
     X("idleMs", idle_ms)
+
+static void put_ports(const struct sandbox_spec *spec, struct json_out *out)
+{
+    if (spec->port_count == 0)
+        return;
+    json_key(out, "ports");
+    json_begin_array(out);
+    for (size_t i = 0; i < spec->port_count; i++) {
+        const struct sandbox_port *port = &spec->ports[i];
+        json_begin_object(out);
+        json_key(out, "port"), json_put_i64(out, port->port);
+        json_key(out, "public"), json_put_bool(out, port->is_public);
+        json_key(out, "key"), json_put_cstr(out, port->key);
+        json_key(out, "createdMs"), json_put_i64(out, port->created_ms);
+        json_end_object(out);
+    }
+    json_end_array(out);
+}
 
 void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
 {
@@ -237,6 +260,7 @@ void spec_put_json(const struct sandbox_spec *spec, struct json_out *out)
     for (size_t i = 0; i < spec->snapshot_count; i++)
         json_put_str(out, spec->snapshots[i]);
     json_end_array(out);
+    put_ports(spec, out);
     json_end_object(out);
 }
 
@@ -264,6 +288,26 @@ static void read_snapshots(const struct json_t *list, struct arena *arena,
     spec->snapshots = items;
 }
 
+static void read_ports(const struct json_t *list, struct arena *arena, struct sandbox_spec *spec)
+{
+    size_t count = list == NULL ? 0 : json_len(list);
+    struct sandbox_port *ports = arena_array(arena, struct sandbox_port, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct json_t *item = json_at(list, i);
+        struct sandbox_port *port = &ports[spec->port_count];
+        struct str key = {0};
+        int64_t number = number_of(item, "port");
+        if (number < 1 || number > UINT16_MAX || !json_to_str(json_get(item, "key"), &key))
+            continue;
+        *port = (struct sandbox_port){.port = (uint16_t)number,
+                                      .created_ms = number_of(item, "createdMs")};
+        (void)!json_to_bool(json_get(item, "public"), &port->is_public);
+        (void)snprintf(port->key, sizeof port->key, "%.*s", STR_ARG(key));
+        spec->port_count++;
+    }
+    spec->ports = ports;
+}
+
 int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,
                    struct err *err)
 {
@@ -287,6 +331,7 @@ int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *re
         keyring_read_json(json_get(object, "secrets"), arena, &spec.secrets, err) < 0)
         return -1;
     read_snapshots(json_get(object, "snapshots"), arena, &spec);
+    read_ports(json_get(object, "ports"), arena, &spec);
     *ret_spec = spec;
     return 0;
 }

@@ -9,21 +9,30 @@
 #include "base/sys.h"
 #include "files/internal.h"
 
-static int merge_level(int from_fd, int to_fd, unsigned how, bool moves, struct err *err);
+struct merging {
+    unsigned how;
+    bool moves, replaces;
+};
+
+static int merge_level(int from_fd, int to_fd, const struct merging *merging, struct err *err);
 
 /* Both sides have a directory of this name. */
-static int merge_dirs(int from_fd, int to_fd, const char *name, unsigned how, bool moves,
+static int merge_dirs(int from_fd, int to_fd, const char *name, const struct merging *merging,
                       struct err *err)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-    AUTO_CLOSE int from = fd_open_in(from_fd, name, flags, 0, how, err);
-    AUTO_CLOSE int to = from < 0 ? -1 : fd_open_in(to_fd, name, flags, 0, how, err);
+    AUTO_CLOSE int from = fd_open_in(from_fd, name, flags, 0, merging->how, err);
+    AUTO_CLOSE int to = from < 0 ? -1 : fd_open_in(to_fd, name, flags, 0, merging->how, err);
+    struct stat st;
     if (to < 0)
         return -1;
-    return merge_level(from, to, how, moves, err);
+    /* Not ours to change where it is the base's. */
+    if (merging->moves && merging->replaces && SYS(fstat(from, &st)) == 0)
+        (void)fchmod(to, st.st_mode & 0777);
+    return merge_level(from, to, merging, err);
 }
 
-static int merge_entry(int from_fd, int to_fd, const char *name, unsigned how, bool moves,
+static int merge_entry(int from_fd, int to_fd, const char *name, const struct merging *merging,
                        struct err *err)
 {
     struct stat from, to;
@@ -33,17 +42,21 @@ static int merge_entry(int from_fd, int to_fd, const char *name, unsigned how, b
         if (errno != ENOENT)
             return err_sys(err, errno, "stat '%s'", name);
     } else if (S_ISDIR(from.st_mode) && S_ISDIR(to.st_mode)) {
-        return merge_dirs(from_fd, to_fd, name, how, moves, err);
-    } else if (S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)) {
+        return merge_dirs(from_fd, to_fd, name, merging, err);
+    } else if ((S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)) && !merging->replaces) {
         return err_set(err, ERR_CONFLICT, "'%s' is %s in the tree and %s in the archive", name,
                        files_type_name(to.st_mode), files_type_name(from.st_mode));
+    } else if (S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)) {
+        struct files_delete_result removed = {0};
+        if (merging->moves && files_delete_in(to_fd, name, true, &removed, err) < 0)
+            return -1;
     }
-    if (moves && SYS(renameat(from_fd, name, to_fd, name)) < 0)
+    if (merging->moves && SYS(renameat(from_fd, name, to_fd, name)) < 0)
         return err_sys(err, errno, "move '%s'", name);
     return 0;
 }
 
-static int merge_level(int from_fd, int to_fd, unsigned how, bool moves, struct err *err)
+static int merge_level(int from_fd, int to_fd, const struct merging *merging, struct err *err)
 {
     AUTO_CLOSE int fd = SYS(openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
@@ -53,14 +66,16 @@ static int merge_level(int from_fd, int to_fd, unsigned how, bool moves, struct 
     struct files_dirent entry;
     int got;
     while ((got = files_dir_next(dir, &entry)) > 0)
-        if (merge_entry(from_fd, to_fd, entry.name, how, moves, err) < 0)
+        if (merge_entry(from_fd, to_fd, entry.name, merging, err) < 0)
             return -1;
     return got < 0 ? err_sys(err, errno, "read a directory") : 0;
 }
 
-int files_merge(int from_fd, int to_fd, unsigned how, struct err *err)
+int files_merge(int from_fd, int to_fd, unsigned how, bool replaces, struct err *err)
 {
-    if (merge_level(from_fd, to_fd, how, false, err) < 0)
+    struct merging looking = {.how = how, .replaces = replaces};
+    struct merging moving = {.how = how, .moves = true, .replaces = replaces};
+    if (merge_level(from_fd, to_fd, &looking, err) < 0)
         return -1;
-    return merge_level(from_fd, to_fd, how, true, err);
+    return merge_level(from_fd, to_fd, &moving, err);
 }

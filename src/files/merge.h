@@ -2,8 +2,11 @@
 
 /* Moves everything from one directory into another, directories into directories of the same name.
  * A file takes a file's place; between a file and a directory it is CONFLICT, found before anything
- * is moved. Levels are few: the archive that filled `from_fd` was held to a depth. */
+ * is moved; with `replaces` what is in the way goes instead, and directories take the modes of
+ * those that come. Levels are few: the archive that filled `from_fd` was held to a depth. */
+#include "base/base.h"
+
 struct err;
 
-int files_merge(int from_fd, int to_fd, unsigned how, struct err *err)
+int files_merge(int from_fd, int to_fd, unsigned how, bool replaces, struct err *err)
     __attribute__((warn_unused_result));

@@ -161,16 +161,18 @@ static la_ssize_t write_sink(struct archive *archive, void *ctx, const void *byt
     return (la_ssize_t)size;
 }
 
-int pack_writer_new(const struct files_sink *sink, bool gzip, struct pack_writer **ret_writer,
-                    struct err *err)
+int pack_writer_new(const struct files_sink *sink, enum pack_packing packing,
+                    struct pack_writer **ret_writer, struct err *err)
 {
     struct pack_writer *writer = mem_alloc(sizeof *writer);
     writer->sink = sink;
     writer->archive = archive_write_new();
     assert(writer->archive != NULL);
     int done = archive_write_set_format_pax_restricted(writer->archive);
-    if (gzip)
+    if (packing == PACK_GZIP)
         done |= archive_write_add_filter_gzip(writer->archive);
+    if (packing == PACK_ZSTD)
+        done |= archive_write_add_filter_zstd(writer->archive);
     /* Blocks of this size go to the sink; the last one is not padded to it. */
     (void)archive_write_set_bytes_per_block(writer->archive, CHUNK);
     (void)archive_write_set_bytes_in_last_block(writer->archive, 1);

@@ -35,8 +35,9 @@ int pack_reader_data(struct pack_reader *reader, struct str *ret_bytes, uint64_t
 uint64_t pack_reader_packed(const struct pack_reader *reader); /* bytes read so far */
 
 struct pack_writer;
-int pack_writer_new(const struct files_sink *sink, bool gzip, struct pack_writer **ret_writer,
-                    struct err *err) MUST_USE;
+enum pack_packing { PACK_PLAIN, PACK_GZIP, PACK_ZSTD };
+int pack_writer_new(const struct files_sink *sink, enum pack_packing packing,
+                    struct pack_writer **ret_writer, struct err *err) MUST_USE;
 struct pack_writer *pack_writer_free(struct pack_writer *writer);
 DEFINE_FREEP(pack_writer)
 /* With extents the rest of the file is holes. Then exactly `size` bytes follow, holes as zeros. */

@@ -21,6 +21,10 @@ enum files_tar_place {
     FILES_TAR_NEW,     /* CONFLICT when there is something already */
     FILES_TAR_REPLACE, /* what is there goes, in one step */
     FILES_TAR_MERGE,   /* files replace files, directories are merged; also into "." */
+    /* As a layer onto the root, which nobody uses yet: whatever is in the way is replaced, ".wh.X"
+     * removes X, ".wh..wh..opq" all that its directory had; links may lead anywhere. */
+    FILES_TAR_LAYER,
+    FILES_TAR_SNAPSHOT, /* files/snapshot.h */
 };
 
 struct files_tar_result {
@@ -36,8 +40,12 @@ int files_tar_in(struct files *files, struct str path, enum files_tar_place plac
                  const struct files_source *source, const struct files_tar_limits *limits,
                  struct files_tar_result *ret_result, struct err *err) MUST_USE;
 
+/* The defaults in the place of zeros; NULL for all of them. */
+struct files_tar_limits files_tar_limits_of(const struct files_tar_limits *limits);
+
 struct files_tar_out_options {
     bool gzip;
+    bool is_layer;  /* of an overlay: what it removes is packed as ".wh." entries */
     uint64_t limit; /* bytes of data, holes not counted: TOO_LARGE; 0 means none */
 };
 

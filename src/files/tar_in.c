@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/sys.h"
+#include "base/vec.h"
 #include "files/internal.h"
 #include "files/merge.h"
 #include "files/pack.h"
@@ -26,6 +28,8 @@ struct unpacking {
     int root_fd;                  /* the fresh directory */
     int dir_fd;                   /* the directory of the last entry, */
     char dir[FILES_PATH_MAX + 1]; /* and its name */
+    bool is_layer;
+    VEC(char *) removals; /* paths; of a layer */
 };
 
 /* ---- names ---- */
@@ -57,14 +61,17 @@ static int clean_name(const char *raw, unsigned depth_max, char out[FILES_PATH_M
     return 0;
 }
 
-/* A link's target, read from the link's directory, may climb as high as the archive's root. */
-static int check_target(const char *path, const char *target, struct err *err)
+/* A link's target, read from the link's directory, may climb as high as the archive's root. In a
+ * layer it may be anything: it means something only inside the jail that stands on it. */
+static int check_target(const char *path, const char *target, bool is_layer, struct err *err)
 {
     int depth = -1; /* the link itself is no directory */
     struct str rest = str_of(path), name;
     while (str_split(&rest, '/', &name))
         depth++;
     rest = str_of(target);
+    if (is_layer && rest.len > 0 && rest.len < FILES_PATH_MAX)
+        return 0;
     if (rest.len == 0 || rest.len >= FILES_PATH_MAX || target[0] == '/')
         return err_set(err, ERR_INVALID, "the link '%s' leads outside", path);
     while (str_split(&rest, '/', &name)) {
@@ -214,10 +221,32 @@ static int finish_file(int fd, const struct pack_entry *entry, struct err *err)
     return 0;
 }
 
+/* ".wh.X" and ".wh..wh..opq": what lies there so far goes before the rest is laid over it. */
+static int note_removal(struct unpacking *unpacking, const char *path, const char *name,
+                        struct err *err)
+{
+    AUTO_BUF struct buf gone = {0};
+    size_t dir_len = (size_t)(name - path);
+    const char *what = name + 4;
+    if (what[0] == '\0' || strcmp(what, ".") == 0 || strcmp(what, "..") == 0)
+        return err_set(err, ERR_INVALID, "'%s' removes nothing that can be", path);
+    bool is_opaque = strcmp(what, ".wh..opq") == 0;
+    if (is_opaque && dir_len == 0)
+        return err_set(err, ERR_INVALID, "'%s' would remove the root", path);
+    if (is_opaque)
+        buf_put(&gone, str_n(path, dir_len - 1));
+    else
+        buf_printf(&gone, "%.*s%s", (int)dir_len, path, what);
+    *vec_push(&unpacking->removals) = mem_dup_cstr(buf_cstr(&gone));
+    return 0;
+}
+
 static int unpack_file(struct unpacking *unpacking, const struct pack_entry *entry,
                        const char *path, struct err *err)
 {
-    const char *name;
+    const char *name = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
+    if (unpacking->is_layer && strncmp(name, ".wh.", 4) == 0)
+        return note_removal(unpacking, path, name, err);
     if (check_sizes(unpacking, entry->size, err) < 0 ||
         enter_parent(unpacking, path, &name, err) < 0)
         return -1;
@@ -245,7 +274,8 @@ static int unpack_symlink(struct unpacking *unpacking, const struct pack_entry *
                           const char *path, struct err *err)
 {
     const char *name;
-    if (check_target(path, entry->target, err) < 0 || enter_parent(unpacking, path, &name, err) < 0)
+    if (check_target(path, entry->target, unpacking->is_layer, err) < 0 ||
+        enter_parent(unpacking, path, &name, err) < 0)
         return -1;
     if (SYS(symlinkat(entry->target, unpacking->dir_fd, name)) < 0)
         return say_exists(errno, path, err);
@@ -323,39 +353,66 @@ static int unpack_all(struct unpacking *unpacking, struct err *err)
 
 /* ---- the place ---- */
 
-static int unpack_to(int root_fd, const struct files_source *source,
-                     const struct files_tar_limits *limits, struct files_tar_result *result,
+struct files_tar_limits files_tar_limits_of(const struct files_tar_limits *limits)
+{
+    struct files_tar_limits all = defaults;
+    if (limits != NULL) {
+        all.packed = limits->packed ? limits->packed : defaults.packed;
+        all.unpacked = limits->unpacked ? limits->unpacked : defaults.unpacked;
+        all.entries = limits->entries ? limits->entries : defaults.entries;
+        all.ratio = limits->ratio ? limits->ratio : defaults.ratio;
+        all.depth = limits->depth ? limits->depth : defaults.depth;
+    }
+    return all;
+}
+
+static int unpack_to(struct unpacking *unpacking, const struct files_source *source,
                      struct err *err)
 {
-    struct unpacking unpacking = {.root_fd = root_fd, .dir_fd = -1, .limits = defaults};
-    if (limits != NULL) {
-        unpacking.limits.packed = limits->packed ? limits->packed : defaults.packed;
-        unpacking.limits.unpacked = limits->unpacked ? limits->unpacked : defaults.unpacked;
-        unpacking.limits.entries = limits->entries ? limits->entries : defaults.entries;
-        unpacking.limits.ratio = limits->ratio ? limits->ratio : defaults.ratio;
-        unpacking.limits.depth = limits->depth ? limits->depth : defaults.depth;
-    }
     AUTO(pack_reader_freep) struct pack_reader *reader = NULL;
-    if (pack_reader_new(source, unpacking.limits.packed, &reader, err) < 0)
+    if (pack_reader_new(source, unpacking->limits.packed, &reader, err) < 0)
         return -1;
-    unpacking.reader = reader;
-    int done = unpack_all(&unpacking, err);
-    fd_close(&unpacking.dir_fd);
-    *result = unpacking.result;
+    unpacking->reader = reader;
+    int done = unpack_all(unpacking, err);
+    fd_close(&unpacking->dir_fd);
     return done;
 }
 
+/* What is not there need not be removed. */
+static int remove_marked(const struct unpacking *unpacking, int to_fd, unsigned how,
+                         struct err *err)
+{
+    VEC_EACH (path, &unpacking->removals) {
+        struct files_delete_result removed = {0};
+        char *slash = strrchr(*path, '/');
+        if (slash != NULL)
+            *slash = '\0';
+        AUTO_CLOSE int dir =
+            fd_open_in(to_fd, slash == NULL ? "." : *path, O_PATH | O_DIRECTORY, 0, how, err);
+        if (dir < 0 && (err->sys == ENOENT || err->sys == ENOTDIR || err->sys == ELOOP))
+            continue;
+        if (dir < 0 ||
+            (files_delete_in(dir, slash == NULL ? *path : slash + 1, true, &removed, err) < 0 &&
+             err->sys != ENOENT))
+            return err_wrap(err, "remove '%s'", *path);
+    }
+    return 0;
+}
+
+static int lay_over(const struct unpacking *unpacking, int to_fd, unsigned how, struct err *err)
+{
+    return remove_marked(unpacking, to_fd, how, err) < 0 ||
+                   files_merge(unpacking->root_fd, to_fd, how, unpacking->is_layer, err) < 0
+               ? -1
+               : 0;
+}
+
 static int move_into_place(int parent_fd, const char *temp, int fresh_fd, const char *name,
-                           enum files_tar_place place, unsigned how, struct err *err)
+                           enum files_tar_place place, struct err *err)
 {
     unsigned flags = RENAME_NOREPLACE;
     struct stat st;
     bool exists = SYS(fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW)) == 0;
-    if (exists && place == FILES_TAR_MERGE) {
-        AUTO_CLOSE int target =
-            fd_open_in(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, how, err);
-        return target < 0 ? -1 : files_merge(fresh_fd, target, how, err);
-    }
     if (exists && place == FILES_TAR_REPLACE)
         flags = RENAME_EXCHANGE; /* the old tree is then under the temporary name and goes */
     if (SYS(fchmod(fresh_fd, 0755)) < 0)
@@ -389,14 +446,28 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
         return err_sys(err, errno, "create a directory to unpack in");
     AUTO_CLOSE int fresh_fd =
         SYS(openat(parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct unpacking unpacking = {.root_fd = fresh_fd,
+                                  .dir_fd = -1,
+                                  .limits = files_tar_limits_of(limits),
+                                  .is_layer = place == FILES_TAR_LAYER};
     int done = fresh_fd < 0 ? err_sys(err, errno, "open the directory to unpack in")
-                            : unpack_to(fresh_fd, source, limits, result, err);
+                            : unpack_to(&unpacking, source, err);
     if (done == 0)
-        done = name[0] == '\0' ? files_merge(fresh_fd, parent_fd, how, err)
-                               : move_into_place(parent_fd, temp, fresh_fd, name, place, how, err);
+        done = name[0] == '\0' ? lay_over(&unpacking, parent_fd, how, err)
+                               : move_into_place(parent_fd, temp, fresh_fd, name, place, err);
+    *result = unpacking.result;
+    VEC_EACH (path, &unpacking.removals)
+        free(*path);
+    vec_done(&unpacking.removals);
     struct err ignored;
     int removed = remove_rest(parent_fd, temp, done < 0 ? &ignored : err);
     return done < 0 ? done : removed;
+}
+
+static int open_there(const struct files_place *target, unsigned how, struct err *err)
+{
+    return fd_open_in(target->dir_fd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, how,
+                      err);
 }
 
 int files_tar_in(struct files *files, struct str path, enum files_tar_place place,
@@ -408,14 +479,23 @@ int files_tar_in(struct files *files, struct str path, enum files_tar_place plac
     if (files_check_writable(files, err) < 0)
         return -1;
     bool is_root = str_eq(path, STR(".")) || (files->options.in_root && str_eq(path, STR("/")));
+    if (place >= FILES_TAR_LAYER && !is_root)
+        return err_set(err, ERR_INVALID, "a layer is laid onto the root alone");
     int done;
-    if (is_root && place == FILES_TAR_MERGE) {
+    if (is_root && place >= FILES_TAR_MERGE) {
         done = unpack_in(files->root_fd, "", place, how, source, limits, &result, err);
     } else {
         AUTO_PLACE struct files_place target = {.dir_fd = -1};
         if (files_place_open(files, path, false, &target, err) < 0)
             return -1;
-        done = unpack_in(target.dir_fd, target.name, place, how, source, limits, &result, err);
+        /* Inside the directory that is there: it may be a mount, and nothing moves between two. */
+        AUTO_CLOSE int dir_fd = place == FILES_TAR_MERGE ? open_there(&target, how, err) : -1;
+        if (dir_fd >= 0)
+            done = unpack_in(dir_fd, "", place, how, source, limits, &result, err);
+        else if (place == FILES_TAR_MERGE && err->sys != ENOENT)
+            done = -1;
+        else
+            done = unpack_in(target.dir_fd, target.name, place, how, source, limits, &result, err);
     }
     if (done < 0)
         return err_wrap(err, "unpack to '%.*s'", STR_ARG(path));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -18,6 +19,7 @@ struct packing {
     struct files *files;
     struct pack_writer *writer;
     uint64_t limit, data;
+    bool is_layer;
     struct files_tar_result result;
     struct pack_extent extents[EXTENTS_MAX];
     char chunk[CHUNK];
@@ -141,6 +143,28 @@ static int pack_file(struct packing *packing, int dir_fd, const char *name, cons
     return pack_fd(packing, fd, &st, path, err);
 }
 
+/* An overlay's removals, as container images spell them: "DIR/.wh.NAME". */
+static int pack_mark(struct packing *packing, const char *path, const char *name, const char *slash,
+                     const char *what, struct err *err)
+{
+    char mark[PATH_MAX];
+    int dir_len = (int)(strlen(path) - strlen(name));
+    struct pack_entry entry = {.type = PACK_FILE, .path = mark, .mode = 0644};
+    if ((size_t)snprintf(mark, sizeof mark, "%.*s%s.wh.%s", dir_len, path, slash, what) >=
+        sizeof mark)
+        return err_set(err, ERR_INVALID, "a name that is too long");
+    packing->result.entries++;
+    return pack_writer_entry(packing->writer, &entry, NULL, 0, err);
+}
+
+static bool is_opaque(int dir_fd, const char *name)
+{
+    char value[2];
+    AUTO_CLOSE int fd = SYS(openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return fd >= 0 && fgetxattr(fd, "user.overlay.opaque", value, sizeof value) == 1 &&
+           value[0] == 'y';
+}
+
 static int pack_other(struct packing *packing, int dir_fd, const char *name, const char *path,
                       struct err *err)
 {
@@ -156,18 +180,27 @@ static int pack_other(struct packing *packing, int dir_fd, const char *name, con
         target[len] = '\0';
         entry.type = PACK_SYMLINK;
         entry.target = target;
+    } else if (packing->is_layer && S_ISCHR(st.st_mode) && st.st_rdev == 0) {
+        return pack_mark(packing, path, name, "", name, err);
     } else if (!S_ISDIR(st.st_mode)) {
         packing->result.skipped++;
         return 0;
     }
     packing->result.entries++;
-    return pack_writer_entry(packing->writer, &entry, NULL, 0, err);
+    if (pack_writer_entry(packing->writer, &entry, NULL, 0, err) < 0)
+        return -1;
+    return packing->is_layer && entry.type == PACK_DIR && is_opaque(dir_fd, name)
+               ? pack_mark(packing, path, "", "/", ".wh..opq", err)
+               : 0;
 }
 
 static int visit(void *ctx, int dir_fd, const char *name, struct str path, unsigned char type,
                  struct err *err)
 {
     struct packing *packing = ctx;
+    if (packing->is_layer && str_starts(str_of(name), STR(".wh.")))
+        return err_set(err, ERR_UNSUPPORTED, "'%.*s': such a name means a removal in an archive",
+                       STR_ARG(path));
     int done = type == DT_REG ? pack_file(packing, dir_fd, name, path.ptr, err)
                               : pack_other(packing, dir_fd, name, path.ptr, err);
     return done < 0 ? err_wrap(err, "pack '%.*s'", STR_ARG(path)) : 0;
@@ -201,11 +234,13 @@ int files_tar_out(struct files *files, struct str path, const struct files_sink 
 {
     AUTO_MEM struct packing *packing = mem_alloc(sizeof *packing);
     AUTO(pack_writer_freep) struct pack_writer *writer = NULL;
-    if (pack_writer_new(sink, options != NULL && options->gzip, &writer, err) < 0)
+    if (pack_writer_new(sink, options != NULL && options->gzip ? PACK_GZIP : PACK_PLAIN, &writer,
+                        err) < 0)
         return -1;
     packing->files = files;
     packing->writer = writer;
     packing->limit = options == NULL ? 0 : options->limit;
+    packing->is_layer = options != NULL && options->is_layer;
     if (pack_tree(packing, path, err) < 0 || pack_writer_finish(writer, err) < 0)
         return -1;
     *ret_result = packing->result;

@@ -15,6 +15,8 @@
 #include "base/vec.h"
 #include "io/loop.h"
 
+enum { PIECE = 16 << 10, PIECE_MIN = 1 << 10 };
+
 struct fetcher {
     struct loop *loop;
     CURLM *multi;
@@ -46,6 +48,9 @@ struct fetch {
     struct str status_text, length, coding;
     bool has_status, head_is_done, has_length, is_chunked;
     VEC(struct fetch_header) headers;
+    const struct fetch_meter *meter;
+    struct str unsent; /* of the request's body; in `arena` */
+    bool is_paused;
     struct err why; /* ours, when we ended it; otherwise filled from libcurl's code */
     void (*done)(void *ctx, const struct fetch_answer *answer, const struct err *why);
     void *ctx;
@@ -109,6 +114,9 @@ static void finish(struct fetch *fetch, CURLcode code)
     (void)curl_easy_getinfo(fetch->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
     fetch->never_connected =
         code == CURLE_COULDNT_CONNECT || (code == CURLE_OPERATION_TIMEDOUT && connected_us == 0);
+    if (code == CURLE_FILESIZE_EXCEEDED && fetch->why.code == ERR_NONE)
+        (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer's body is larger than %zu bytes",
+                      fetch->body.limit);
     if (code != CURLE_OK && fetch->why.code == ERR_NONE)
         (void)err_set(&fetch->why, code_of(code), "%s", curl_easy_strerror(code));
     if (code == CURLE_OK && !fetch->head_is_done)
@@ -244,6 +252,34 @@ static int check_peer(void *ctx, char *peer_ip, UNUSED char *local_ip, int peer_
     return CURL_PREREQFUNC_ABORT;
 }
 
+/* Counting. False when the fetch must end, with `why` set. */
+static bool count(struct fetch *fetch, size_t bytes, bool is_sent)
+{
+    return fetch->meter == NULL ||
+           fetch->meter->moved(fetch->meter->ctx, bytes, is_sent, &fetch->why) == 0;
+}
+
+static bool must_wait(struct fetch *fetch)
+{
+    fetch->is_paused = fetch->meter != NULL && !fetch->meter->may_move(fetch->meter->ctx);
+    return fetch->is_paused;
+}
+
+static size_t on_send(char *bytes, size_t size, size_t wanted, void *ctx)
+{
+    struct fetch *fetch = ctx;
+    struct str piece = str_slice(fetch->unsent, 0, size * wanted);
+    if (piece.len == 0)
+        return 0;
+    if (must_wait(fetch))
+        return CURL_READFUNC_PAUSE;
+    if (!count(fetch, piece.len, true))
+        return CURL_READFUNC_ABORT;
+    memcpy(bytes, piece.ptr, piece.len);
+    fetch->unsent = str_slice(fetch->unsent, piece.len, fetch->unsent.len);
+    return piece.len;
+}
+
 /* The answer. Each of these gives false when the fetch must end, with `why` set. */
 
 static bool broken(struct fetch *fetch, const char *what)
@@ -330,26 +366,32 @@ static bool take_head_line(struct fetch *fetch, struct str line)
     return true;
 }
 
-static size_t on_head(char *bytes, size_t size, size_t count, void *ctx)
+static size_t on_head(char *bytes, size_t size, size_t lines, void *ctx)
 {
-    return take_head_line(ctx, str_n(bytes, size * count)) ? size * count : 0;
+    struct str line = str_n(bytes, size * lines);
+    return count(ctx, line.len, false) && take_head_line(ctx, line) ? line.len : 0;
 }
 
-static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
+static size_t on_body(char *bytes, size_t size, size_t items, void *ctx)
 {
     struct fetch *fetch = ctx;
+    struct str piece = str_n(bytes, size * items);
     if (fetch->coding.len > 0) {
         (void)err_set(&fetch->why, ERR_UNAVAILABLE,
                       "the answer is coded as '%.*s', which was not asked for",
                       STR_ARG(str_slice(fetch->coding, 0, 40)));
         return 0;
     }
-    if (buf_append(&fetch->body, str_n(bytes, size * count), &fetch->why) < 0) {
+    if (must_wait(fetch))
+        return CURL_WRITEFUNC_PAUSE;
+    if (!count(fetch, piece.len, false))
+        return 0;
+    if (buf_append(&fetch->body, piece, &fetch->why) < 0) {
         (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer's body is larger than %zu bytes",
                       fetch->body.limit);
         return 0;
     }
-    return size * count;
+    return piece.len;
 }
 
 /* The request. */
@@ -425,7 +467,10 @@ static void set_method(struct fetch *fetch, const struct fetch_request *request)
 {
     if (request->body.len > 0) {
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
-        SET(CURLOPT_COPYPOSTFIELDS, request->body.ptr);
+        SET(CURLOPT_POST, 1L);
+        SET(CURLOPT_READFUNCTION, on_send);
+        SET(CURLOPT_READDATA, fetch);
+        fetch->unsent = arena_dup(&fetch->arena, request->body);
     } else if (str_eq(request->method, STR("POST")) || str_eq(request->method, STR("PUT")) ||
                str_eq(request->method, STR("PATCH"))) {
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)0); /* says Content-Length: 0 */
@@ -472,7 +517,9 @@ static void set_limits(struct fetch *fetch, const struct fetch_limits *limits)
     SET(CURLOPT_LOW_SPEED_TIME,
         (long)(limits->slow_seconds > 0 ? limits->slow_seconds : FETCH_SLOW_SECONDS));
     SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)body_max);
-    SET(CURLOPT_BUFFERSIZE, 16384L);
+    size_t piece = fetch->meter != NULL ? fetch->meter->piece_max : 0;
+    SET(CURLOPT_BUFFERSIZE,
+        piece > 0 && piece < PIECE ? (long)MAX(piece, (size_t)PIECE_MIN) : (long)PIECE);
 }
 
 static void set_manners(struct fetch *fetch)
@@ -513,6 +560,7 @@ int fetch_start(struct fetcher *fetcher, const struct fetch_request *request,
     fetch->easy = easy;
     fetch->done = done;
     fetch->ctx = ctx;
+    fetch->meter = request->meter;
     fetch->finish = timer_new(fetcher->loop, on_finished, fetch);
     fetcher->fetches++;
     set_headers(fetch, request);
@@ -548,6 +596,16 @@ struct fetch *fetch_free(struct fetch *fetch)
     fetch->fetcher->fetches--;
     free(fetch);
     return NULL;
+}
+
+void fetch_resume(struct fetch *fetch)
+{
+    if (!fetch->is_running || !fetch->is_paused)
+        return;
+    fetch->is_paused = false;
+    CURLcode code = curl_easy_pause(fetch->easy, CURLPAUSE_CONT);
+    if (code != CURLE_OK)
+        finish(fetch, code); /* what it had kept was refused */
 }
 
 bool fetch_never_connected(const struct fetch *fetch)

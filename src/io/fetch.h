@@ -39,6 +39,16 @@ struct fetch_limits {
     size_t body_max, head_max;
 };
 
+/* Whoever counts what moves, heads and bodies alike, before TLS. Called from within libcurl: the
+ * fetch may not be freed then. */
+struct fetch_meter {
+    bool (*may_move)(void *ctx); /* false: the fetch waits for fetch_resume */
+    /* -1, with the reason: it ends. */
+    int (*moved)(void *ctx, size_t bytes, bool is_sent, struct err *err);
+    size_t piece_max; /* read at once; 0 for the default */
+    void *ctx;
+};
+
 struct fetch_request {
     bool is_https;
     struct str host; /* canonical; IPv6 in brackets. Named in Host and checked in the certificate */
@@ -50,6 +60,7 @@ struct fetch_request {
     size_t header_count;
     struct str body; /* all borrowed until fetch_start returns */
     struct fetch_limits limits;
+    const struct fetch_meter *meter; /* may be NULL; outlives the fetch */
 };
 
 struct fetch_answer {
@@ -83,6 +94,7 @@ int fetch_start(struct fetcher *fetcher, const struct fetch_request *request,
 /* Also in `done`, and before it: then the connection is closed and `done` never comes. */
 struct fetch *fetch_free(struct fetch *fetch);
 DEFINE_FREEP(fetch)
+void fetch_resume(struct fetch *fetch); /* after the meter said no */
 /* After an error: no connection came about, so nothing was sent and another address may be tried.
  */
 bool fetch_never_connected(const struct fetch *fetch);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "files/snapshot.h"
 #include "jail/file_serve.h"
 
 enum { GREP_MEMORY = 64 << 20, GREP_CPU_S = 10 };
@@ -55,7 +56,10 @@ int file_do_tar_in(struct files *files, const struct jail_file *q, int data_fd,
     struct files_source source = {file_stream_read, &stream};
     struct files_tar_result result;
     file_stop_gently();
-    if (files_tar_in(files, q->path, q->place, &source, &q->tar, &result, err) < 0)
+    int done = q->place == FILES_TAR_SNAPSHOT
+                   ? files_snapshot_in(files, &source, &q->tar, &result, err)
+                   : files_tar_in(files, q->path, q->place, &source, &q->tar, &result, err);
+    if (done < 0)
         return -1;
     answer->count = result.entries;
     answer->moved = result.bytes;
@@ -70,7 +74,10 @@ int file_do_tar_out(struct files *files, const struct jail_file *q, int data_fd,
     struct files_sink sink = {file_stream_write, &stream};
     struct files_tar_out_options options = {.gzip = q->gzip, .limit = q->limit};
     struct files_tar_result result;
-    if (files_tar_out(files, q->path, &sink, &options, &result, err) < 0)
+    int done = q->place == FILES_TAR_SNAPSHOT
+                   ? files_snapshot_out(files, q->path, q->to, &sink, &result, err)
+                   : files_tar_out(files, q->path, &sink, &options, &result, err);
+    if (done < 0)
         return -1;
     answer->count = result.entries;
     answer->moved = result.bytes;

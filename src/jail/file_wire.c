@@ -1,7 +1,7 @@
 #include "jail/file_wire.h"
 
 enum {
-    QUESTION_PLACE_MAX = FILES_TAR_MERGE,
+    QUESTION_PLACE_MAX = FILES_TAR_SNAPSHOT,
     TARGET_MAX = FILES_PATH_MAX,
 };
 

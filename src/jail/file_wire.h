@@ -43,7 +43,8 @@ enum jail_file_verb {
                              ignore_case, skip_hidden: parts of matches; count searched, skipped, binary,
                              hard_lines, truncated, timed_out */
     JAIL_FILE_TAR_IN,     /* path, fd, place, tar: count, moved */
-    JAIL_FILE_TAR_OUT,    /* path, fd, gzip, limit: count, moved, skipped, changed */
+    JAIL_FILE_TAR_OUT,    /* path, fd, gzip, limit: count, moved, skipped, changed; place SNAPSHOT:
+                             path, fd, to (its name) */
     JAIL_FILE_VERBS_END,
 };
 

@@ -65,7 +65,7 @@ int init_connect(uint16_t port, bool *ret_is_waiting, struct err *err)
             code = errno;
     }
     if (code == ECONNREFUSED)
-        return err_set(err, ERR_UNAVAILABLE, "nothing listens on port %u in the sandbox", port);
+        return err_set(err, ERR_NO_LISTENER, "nothing listens on port %u in the sandbox", port);
     return err_sys(err, code, "connect to port %u in the sandbox", port);
 }
 

@@ -33,6 +33,19 @@ int warden_template(struct warden_link *warden, int program_fd, const char *name
     return 0;
 }
 
+int jail_ask_limits(struct jail *jail, const struct jail_limits *limits, uint32_t *ret_request,
+                    struct err *err)
+{
+    uint32_t request = warden_begin(jail->warden, WARDEN_LIMITS);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_i64(&jail->warden->out, limits->memory_bytes);
+    wire_put_i64(&jail->warden->out, limits->cpu_milli);
+    if (warden_send(jail->warden, NULL, 0, err) < 0)
+        return -1;
+    *ret_request = request;
+    return 0;
+}
+
 /* What concerns the tenant waits in the socket until the kernel reads it. */
 static int fill_birth(struct warden_link *warden, int fd, const struct jail_command *command,
                       struct err *err)

@@ -15,6 +15,11 @@ int warden_ask_template(struct warden_link *warden, int program_fd, const char *
 int warden_template(struct warden_link *warden, int program_fd, const char *names,
                     char ret_missing[96], struct err *err) MUST_USE;
 
+/* Gives a jail that was made ahead, with a kernel in it, the memory and processor time of whoever
+ * takes it over: what a pool can change of a finished jail. DONE or FAILED. */
+int jail_ask_limits(struct jail *jail, const struct jail_limits *limits, uint32_t *ret_request,
+                    struct err *err) MUST_USE;
+
 /* Forks a kernel into the jail. As with jail_ask_start, `ret_id` is a command that is STARTED or
  * REFUSED, is signalled and killed by its id, and EXITS. `fds` are its line (a stream socket), its
  * output and its errors. Of the command `env` and `cwd` are used.

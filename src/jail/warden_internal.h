@@ -40,8 +40,9 @@ struct warden {
     struct jail_plan profile_plan;
     uint32_t profile_number;
     size_t pool_target, pool_ready, pool_building;
-    int64_t pool_idle_ns; /* without a question for so long, it rests; 0: never */
-    size_t owed;          /* being built for somebody who waits */
+    int64_t pool_idle_ns;   /* without a question for so long, it rests; 0: never */
+    uint64_t served, built; /* jails handed out of the pool, and made for who asked */
+    size_t owed;            /* being built for somebody who waits */
     size_t buried;
     uint32_t births;
     int64_t asked_ns;        /* when the last question came */

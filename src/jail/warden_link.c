@@ -178,6 +178,17 @@ static bool read_stats(struct wire_in *in, struct warden_event *event)
     return wire_ended(in);
 }
 
+static bool read_counts(struct wire_in *in, struct warden_event *event)
+{
+    event->type = WARDEN_EVENT_COUNTS;
+    event->counts.ready = wire_get_u32(in);
+    event->counts.building = wire_get_u32(in);
+    event->counts.wanted = wire_get_u32(in);
+    event->counts.served = (uint64_t)wire_get_i64(in);
+    event->counts.built = (uint64_t)wire_get_i64(in);
+    return wire_ended(in);
+}
+
 /* One socket, or those of a gateway. */
 static bool read_done(int fds[WIRE_FDS_MAX], struct warden_event *event)
 {
@@ -205,6 +216,8 @@ static bool read_answer(struct warden_link *warden, struct wire_head head, struc
         return read_made(warden, in, fds, event);
     case WARDEN_STATS:
         return read_stats(in, event);
+    case WARDEN_COUNTS:
+        return read_counts(in, event);
     case WARDEN_DONE:
         if (!wire_ended(in))
             return false;
@@ -326,6 +339,12 @@ int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, si
     wire_put_u32(&warden->out, (uint32_t)MIN(count, (size_t)UINT32_MAX));
     wire_put_i64(&warden->out, idle_ms);
     plan_put(&warden->out, &filled);
+    return send_request(warden, request, ret_request, err);
+}
+
+int warden_ask_count(struct warden_link *warden, uint32_t *ret_request, struct err *err)
+{
+    uint32_t request = warden_begin(warden, WARDEN_COUNT);
     return send_request(warden, request, ret_request, err);
 }
 
@@ -460,6 +479,17 @@ int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t
     if (warden_ask_pool(warden, plan, count, idle_ms, &request, err) < 0)
         return -1;
     return warden_await(warden, request, &event, err);
+}
+
+int warden_count(struct warden_link *warden, struct warden_counts *ret_counts, struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (warden_ask_count(warden, &request, err) < 0 ||
+        warden_await(warden, request, &event, err) < 0)
+        return -1;
+    *ret_counts = event.counts;
+    return 0;
 }
 
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err)

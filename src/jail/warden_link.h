@@ -30,6 +30,12 @@ struct jail_stats {
     int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
 };
 
+/* Of its pool now, and of the jails it has handed out since its start. */
+struct warden_counts {
+    size_t ready, building, wanted;
+    uint64_t served, built; /* out of the pool; made for who asked */
+};
+
 /* Starts a warden process; it leaves, and every jail with it, when it is freed or we die. Its jails
  * are freed first. */
 int warden_start(struct warden_link **ret_warden, struct err *err) MUST_USE;
@@ -48,6 +54,7 @@ enum warden_event_type {
     WARDEN_EVENT_DONE,     /* to all others; to jail_ask_listen, _layer with `fd`, to
                               jail_ask_gateway with `sockets`; they are the caller's */
     WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
+    WARDEN_EVENT_COUNTS,   /* `counts`: answer to warden_ask_count */
     WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
 };
@@ -60,6 +67,7 @@ struct warden_event {
     bool has_sockets;
     int sockets[JAIL_SOCKETS]; /* of jail_ask_gateway */
     struct jail_stats stats;
+    struct warden_counts counts;
     char missing[96]; /* names that could not be imported, by commas; "": none */
     struct err err;
 };
@@ -80,6 +88,8 @@ int warden_ask_make(struct warden_link *warden, const struct jail_plan *plan, ui
  * until the next question. */
 int warden_ask_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
                     int64_t idle_ms, uint32_t *ret_request, struct err *err) MUST_USE;
+/* Nothing is made or ended for it, and a pool that rests goes on resting. */
+int warden_ask_count(struct warden_link *warden, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_stat(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
 int jail_ask_freeze(struct jail *jail, bool frozen, uint32_t *ret_request,
                     struct err *err) MUST_USE;
@@ -112,6 +122,8 @@ int jail_make(struct warden_link *warden, const struct jail_plan *plan, struct j
               struct err *err) MUST_USE;
 int warden_pool(struct warden_link *warden, const struct jail_plan *plan, size_t count,
                 int64_t idle_ms, struct err *err) MUST_USE;
+int warden_count(struct warden_link *warden, struct warden_counts *ret_counts,
+                 struct err *err) MUST_USE;
 int jail_stat(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;
 int jail_freeze(struct jail *jail, bool frozen, struct err *err) MUST_USE;
 int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;

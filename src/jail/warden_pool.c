@@ -46,6 +46,7 @@ bool warden_serve_from_pool(const struct jail_plan *plan, uint32_t request)
         if (!same && cgroup_limit(&warden.maker.cgroups, &slot->made.cgroup, wanted, &err) < 0)
             return false;
         warden.pool_ready--;
+        warden.served++;
         warden_hand_over(i, request);
         return true;
     }

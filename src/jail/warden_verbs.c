@@ -44,9 +44,24 @@ static void on_make(uint32_t request, struct wire_in *in)
 {
     struct jail_plan plan;
     struct err err = {0};
-    if (plan_get(in, &plan, &err) < 0 ||
-        (!warden_serve_from_pool(&plan, request) && warden_build(&plan, request, &err) < 0))
+    if (plan_get(in, &plan, &err) < 0)
+        return warden_say_failed(request, &err);
+    if (warden_serve_from_pool(&plan, request))
+        return;
+    warden.built++;
+    if (warden_build(&plan, request, &err) < 0)
         warden_say_failed(request, &err);
+}
+
+static void on_count(uint32_t request, UNUSED struct wire_in *in)
+{
+    wire_begin(&warden.out, WARDEN_COUNTS, request);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_ready);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_building);
+    wire_put_u32(&warden.out, (uint32_t)warden.pool_target);
+    wire_put_i64(&warden.out, (int64_t)warden.served);
+    wire_put_i64(&warden.out, (int64_t)warden.built);
+    warden_say(NULL, 0);
 }
 
 static struct slot *owned(uint32_t number)
@@ -182,6 +197,22 @@ static void on_kill(uint32_t request, struct wire_in *in)
         warden_say_done(request);
 }
 
+static void on_limits(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct jail_limits limits = {0};
+    struct err err = {0};
+    if (slot == NULL)
+        return;
+    limits.memory_bytes = wire_get_i64(in);
+    limits.cpu_milli = wire_get_i64(in);
+    if (!wire_ended(in))
+        (void)err_set(&err, ERR_INVALID, "limits are memory and cpu");
+    else if (cgroup_limit(&warden.maker.cgroups, &slot->made.cgroup, &limits, &err) == 0)
+        return warden_say_done(request);
+    warden_say_failed(request, &err);
+}
+
 static void on_fork(UNUSED uint32_t request, struct wire_in *in)
 {
     warden_on_fork(owned(wire_get_u32(in)), in);
@@ -203,6 +234,8 @@ static const struct {
     {WARDEN_FORK, on_fork},
     {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
+    {WARDEN_LIMITS, on_limits},
+    {WARDEN_COUNT, on_count},
 };
 
 static void dispatch(struct wire_head head, struct wire_in *in)
@@ -226,8 +259,9 @@ void warden_on_daemon(void)
         return;
     }
     struct wire_head head;
-    warden.asked_ns = clock_now_ns();
     struct wire_in in = wire_open(str_n(warden.in, (size_t)len), &head);
+    if (head.type != WARDEN_COUNT)
+        warden.asked_ns = clock_now_ns();
     dispatch(head, &in);
     wire_close_fds(warden.fds);
 }

@@ -14,6 +14,7 @@ struct err;
 
 enum frame_type {
     FRAME_RUN = 1, /* code, language, variables: "NAME=value" with a NUL behind each */
+    FRAME_ENV,     /* variables as above, for good: of whoever takes over a kernel made ahead */
     /* from the kernel */
     FRAME_READY = 128, /* version */
     FRAME_DISPLAY,     /* count, then that many times: MIME type, bytes */

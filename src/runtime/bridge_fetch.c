@@ -172,6 +172,7 @@ static int start(struct bridge_call *call, struct err *err)
     struct gate_request request = {
         .policy = services->policy,
         .secrets = services->secrets,
+        .allowance = services->allowance,
         .on_verdict = services->on_verdict,
         .verdict_ctx = services->verdict_ctx,
         .method = STR("GET"),

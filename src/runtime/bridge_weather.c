@@ -108,6 +108,7 @@ static int start(struct bridge_call *call, struct err *err)
                services->weather_url, latitude, longitude);
     struct gate_request request = {
         .policy = services->weather_policy,
+        .allowance = services->allowance,
         .url = buf_str(&url),
         .method = STR("GET"),
         .limits = {.total_ms = bridge_left_ms(call), .body_max = BODY_MAX},

@@ -5,6 +5,7 @@
 #include "isolate/bridge.h"
 #include "runtime/hints.h"
 
+struct allowance;
 struct gate;
 struct host;
 struct policy;
@@ -18,6 +19,7 @@ struct services {
     struct gate *gate;
     struct policy *policy;         /* where api.fetch may go; NULL for nowhere */
     const struct secrets *secrets; /* what api.fetch may use unseen; NULL for none */
+    struct allowance *allowance;   /* what its requests have together; NULL for no limits */
     struct hints hints;            /* of the request */
     /* What api.fetch was refused, for logs and events; may be NULL. */
     void (*on_verdict)(void *ctx, const struct verdict *verdict, const struct host *host,

@@ -43,7 +43,8 @@ static int find_language(struct str language, const struct runtime **ret_runtime
     bool is_known = false;
     for (const struct runtime *row = runtimes; row->name != NULL; row++) {
         struct err why = {0};
-        if (!runtime_speaks(row, (struct str){0}, language))
+        /* One with a root of its own is had by its name: not every sandbox has that root. */
+        if (row->source == RUNTIME_DEBIAN || !runtime_speaks(row, (struct str){0}, language))
             continue;
         if (runtime_find(str_of(row->name), ret_runtime, &why) == 0)
             return 0;

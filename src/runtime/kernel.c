@@ -112,6 +112,15 @@ int kernel_run(struct kernel *kernel, struct str code, struct str language, stru
     return 0;
 }
 
+int kernel_set_env(struct kernel *kernel, struct str env, struct err *err)
+{
+    if (kernel->gone)
+        return err_set(err, ERR_GONE, "the kernel is gone");
+    frame_write(&kernel->out, FRAME_ENV, 0, &env, 1);
+    flush(kernel);
+    return 0;
+}
+
 static bool tell_gone(struct kernel *kernel, struct kernel_event *event, const struct err *why)
 {
     if (kernel->gone)

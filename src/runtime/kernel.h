@@ -56,4 +56,7 @@ bool kernel_next(struct kernel *kernel, struct kernel_event *ret_event);
  * each). BUSY while another runs; TOO_LARGE. */
 int kernel_run(struct kernel *kernel, struct str code, struct str language, struct str env,
                struct err *err) MUST_USE;
+/* Variables for all runs from here on, in the same form: for a kernel that was started before it
+ * was known for whom. */
+int kernel_set_env(struct kernel *kernel, struct str env, struct err *err) MUST_USE;
 bool kernel_is_busy(const struct kernel *kernel);

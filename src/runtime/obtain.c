@@ -89,6 +89,11 @@ static int discard(const char *incoming, const char *dir, const char *name, stru
     return moved < 0 ? moved : cleared;
 }
 
+int obtain_discard(const struct obtaining *obtaining, const char *name, struct err *err)
+{
+    return discard(obtaining->incoming, obtaining->incoming, name, err);
+}
+
 static int write_stamp(const struct obtaining *obtaining, const char *dir, struct err *err)
 {
     AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -128,8 +133,7 @@ static int prepare(struct obtaining *obtaining, struct err *err)
 {
     char tree[64];
     (void)snprintf(tree, sizeof tree, "%s.tree", obtaining->runtime->name);
-    if (discard(obtaining->incoming, obtaining->incoming, tree, err) < 0 &&
-        err->code != ERR_NOT_FOUND)
+    if (obtain_discard(obtaining, tree, err) < 0 && err->code != ERR_NOT_FOUND)
         return -1;
     return fd_make_dirs(obtaining->tree, 0755, err);
 }
@@ -137,11 +141,14 @@ static int prepare(struct obtaining *obtaining, struct err *err)
 static int obtain(struct obtaining *obtaining, struct err *err)
 {
     char ready[RUNTIME_PATH_MAX], tree[64];
-    if (prepare(obtaining, err) < 0 || obtain_npm(obtaining, ready, err) < 0 ||
-        publish(obtaining, ready, err) < 0)
+    bool is_system = obtaining->runtime->source == RUNTIME_DEBIAN;
+    if (prepare(obtaining, err) < 0 ||
+        (is_system ? obtain_debian(obtaining, ready, err) : obtain_npm(obtaining, ready, err)) < 0)
+        return -1;
+    if (publish(obtaining, ready, err) < 0)
         return -1;
     (void)snprintf(tree, sizeof tree, "%s.tree", obtaining->runtime->name);
-    return discard(obtaining->incoming, obtaining->incoming, tree, err);
+    return obtain_discard(obtaining, tree, err);
 }
 
 static int make_incoming(const char *data_dir, char out[RUNTIME_PATH_MAX], struct err *err)

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base64.h"
@@ -19,54 +17,6 @@
 #include "runtime/obtain_internal.h"
 
 enum { PACKAGE_MAX = 512 << 20, OUTPUT_MAX = 64 << 10 };
-
-/* ---- programs of the host ---- */
-
-static int spawn(const char *const *argv, int out, pid_t *ret_pid, struct err *err)
-{
-    posix_spawn_file_actions_t actions;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (out != STDERR_FILENO) /* whoever reads its answer has no use for its warnings */
-        (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int code = posix_spawnp(ret_pid, argv[0], &actions, NULL, (char *const *)argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return code == 0 ? 0 : err_sys(err, code, "start '%s'", argv[0]);
-}
-
-static int wait_for(pid_t pid, const char *name, struct err *err)
-{
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_sys(err, errno, "wait for '%s'", name);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
-    return err_set(err, ERR_UNAVAILABLE, "'%s' failed with %s %d", name,
-                   WIFEXITED(status) ? "status" : "signal",
-                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-}
-
-int obtain_run(const char *const *argv, struct buf *out, struct err *err)
-{
-    int pair[2] = {-1, -1};
-    pid_t pid;
-    if (out != NULL && SYS(pipe2(pair, O_CLOEXEC)) < 0)
-        return err_sys(err, errno, "make a pipe");
-    AUTO_CLOSE int ours = pair[0], theirs = pair[1];
-    if (spawn(argv, out == NULL ? STDERR_FILENO : theirs, &pid, err) < 0)
-        return -1;
-    fd_close(&theirs);
-    struct err why = {0};
-    int got = out == NULL ? 0 : buf_read_all(out, ours, &why);
-    fd_close(&ours);
-    if (wait_for(pid, argv[0], err) < 0)
-        return -1;
-    if (got < 0)
-        *err = why;
-    return got;
-}
 
 /* ---- the registry ---- */
 

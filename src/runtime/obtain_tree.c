@@ -13,15 +13,14 @@
 #include "jail/files.h"
 #include "runtime/obtain_internal.h"
 
-enum { TRY_MS = 20000, WORD_MAX = 4096 };
+enum { TRY_MS = 60000, UNTAR_MS = 1800000, WORD_MAX = 4096 };
 
 /* Packages of programs are larger than what tenants may bring. */
 static const struct files_tar_limits limits = {.packed = 512 << 20, .unpacked = (uint64_t)2 << 30};
 
-static int make_jail(const char *tree, struct warden_link **ret_warden, struct jail **ret_jail,
+static int make_jail(struct jail_plan plan, struct warden_link **ret_warden, struct jail **ret_jail,
                      struct err *err)
 {
-    struct jail_plan plan = {.workspace = tree};
     if (warden_start(ret_warden, err) < 0)
         return -1;
     /* Whoever adds a runtime has no tenant to protect from its memory: a host without that limit
@@ -42,60 +41,110 @@ int obtain_unpack(const char *tree, int archive_fd, struct err *err)
                                  .place = FILES_TAR_NEW,
                                  .tar = limits};
     struct jail_file_answer answer;
-    if (make_jail(tree, &warden, &jail, err) < 0)
+    if (make_jail((struct jail_plan){.workspace = tree}, &warden, &jail, err) < 0)
         return -1;
     int done = jail_file(jail, &question, archive_fd, &answer, err);
     jail = jail_free(jail);
     return done;
 }
 
-static int read_word(int fd, struct jail *jail, struct buf *word, struct err *err)
+static int wait_for(struct jail *jail, int timeout_ms, struct err *err)
 {
     struct jail_exit how;
-    if (jail_wait(jail, TRY_MS, &how, err) < 0)
+    if (jail_wait(jail, timeout_ms, &how, err) < 0)
         return -1;
     if (how.code != 0 || how.signal != 0)
         return err_set(err, ERR_UNAVAILABLE, "it ends with %s %d",
                        how.signal != 0 ? "signal" : "status",
                        how.signal != 0 ? how.signal : how.code);
-    return buf_read_all(word, fd, err);
+    return 0;
 }
 
-static int run_program(struct jail *jail, const char *program, struct buf *word, struct err *err)
+int obtain_untar(const char *tree, int archive_fd, struct err *err)
 {
-    char path[RUNTIME_PATH_MAX];
-    const char *argv[] = {path, "--version", NULL};
+    static const char *const argv[] = {
+        "/bin/sh", "-c",
+        "umask 022 && mkdir /workspace/new && exec tar -x -C /workspace/new --no-same-owner", NULL};
+    AUTO_WARDEN struct warden_link *warden = NULL;
+    AUTO_JAIL struct jail *jail = NULL;
     struct jail_command command = {.argv = argv};
     uint32_t id;
+    AUTO_CLOSE int null = SYS(open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (null < 0)
+        return err_sys(err, errno, "open '/dev/null'");
+    if (make_jail((struct jail_plan){.workspace = tree}, &warden, &jail, err) < 0)
+        return -1;
+    int done = jail_start(jail, &command, (int[]){archive_fd, null, null}, &id, NULL, err);
+    if (done == 0)
+        done = wait_for(jail, UNTAR_MS, err);
+    jail = jail_free(jail);
+    return done < 0 ? err_wrap(err, "unpack the archive with tar") : 0;
+}
+
+/* Ends with the text: what is told of an error stands last. */
+static const char *last_line(struct str text)
+{
+    struct str all = str_trim(text);
+    size_t at = all.len;
+    while (at > 0 && all.ptr[at - 1] != '\n')
+        at--;
+    return all.ptr + at;
+}
+
+static int run_program(struct jail *jail, const char *const *argv, const char *const *env,
+                       struct buf *word, struct err *err)
+{
+    struct jail_command command = {.argv = argv, .env = env};
+    uint32_t id;
     int pair[2];
-    (void)snprintf(path, sizeof path, "/workspace/%s", program);
     if (SYS(pipe2(pair, O_CLOEXEC)) < 0)
         return err_sys(err, errno, "make a pipe");
     AUTO_CLOSE int ours = pair[0], theirs = pair[1];
     AUTO_CLOSE int null = SYS(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (null < 0)
         return err_sys(err, errno, "open '/dev/null'");
-    if (jail_start(jail, &command, (int[]){null, theirs, null}, &id, NULL, err) < 0)
+    if (jail_start(jail, &command, (int[]){null, theirs, theirs}, &id, NULL, err) < 0)
         return -1;
     fd_close(&theirs);
-    return read_word(ours, jail, word, err);
+    struct err ignored;
+    int done = wait_for(jail, TRY_MS, err);
+    int got = buf_read_all(word, ours, done < 0 ? &ignored : err);
+    if (done < 0 && got == 0 && word->len > 0)
+        return err_wrap(err, "it says '%.100s'", last_line(buf_str(word)));
+    return done < 0 ? done : got;
 }
 
-int obtain_try(const char *tree, const char *program, const char *version, struct err *err)
+static int try_in(struct jail_plan plan, const char *const *argv, const char *const *env,
+                  const char *version, struct err *err)
 {
     AUTO_WARDEN struct warden_link *warden = NULL;
     AUTO_JAIL struct jail *jail = NULL;
     AUTO_BUF struct buf word = buf_with_limit(WORD_MAX);
-    if (make_jail(tree, &warden, &jail, err) < 0)
+    if (make_jail(plan, &warden, &jail, err) < 0)
         return -1;
-    int done = run_program(jail, program, &word, err);
+    int done = run_program(jail, argv, env, &word, err);
     if (done == 0 && str_find(buf_str(&word), str_of(version)) >= word.len)
         done = err_set(err, ERR_INVALID, "it says that it is '%.60s', not %s", buf_cstr(&word),
                        version);
     if (done < 0)
-        (void)err_wrap(err, "'%s --version' does not work here", program);
+        (void)err_wrap(err, "'%s %s' does not work here", argv[0], argv[1]);
     jail = jail_free(jail);
     return done;
+}
+
+int obtain_try(const char *tree, const char *program, const char *version, struct err *err)
+{
+    char path[RUNTIME_PATH_MAX];
+    (void)snprintf(path, sizeof path, "/workspace/%s", program);
+    return try_in((struct jail_plan){.workspace = tree}, (const char *[]){path, "--version", NULL},
+                  NULL, version, err);
+}
+
+int obtain_try_root(const char *root, const struct runtime *runtime, struct err *err)
+{
+    return try_in((struct jail_plan){.base = root},
+                  (const char *[]){runtime->program, "-c", runtime->proof, NULL}, runtime->env,
+                  runtime->version, err);
 }
 
 static int seal_entry(int dir_fd, const char *name, struct err *err)

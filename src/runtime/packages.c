@@ -59,15 +59,24 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static bool is_python(const struct runtime *runtime)
+/* Packages of npm: known by the sort of runtime that wants them. */
+enum sort { NO_PACKAGES, PYTHON, NODE, DENO };
+
+static enum sort sort_of(const struct runtime *runtime)
 {
-    return strcmp(runtime->language, "python") == 0;
+    if (strcmp(runtime->language, "python") == 0)
+        return PYTHON;
+    if (strcmp(runtime->name, "deno") == 0)
+        return DENO;
+    return strcmp(runtime->language, "javascript") == 0 ? NODE : NO_PACKAGES;
 }
 
-bool package_of_module(const struct runtime *runtime, struct str module, struct str *ret_package)
+/* ---- names ---- */
+
+static bool python_package(struct str module, struct str *ret_package)
 {
     struct str top = str_slice(module, 0, str_find_char(module, '.'));
-    if (!is_python(runtime) || top.len == 0 || top.len > PACKAGE_NAME_MAX || top.ptr[0] == '_')
+    if (top.len == 0 || top.len > PACKAGE_NAME_MAX || top.ptr[0] == '_')
         return false;
     for (size_t i = 0; i < top.len; i++)
         if (!is_word(top.ptr[i]))
@@ -79,44 +88,139 @@ bool package_of_module(const struct runtime *runtime, struct str module, struct 
     return true;
 }
 
-int package_check(struct str package, struct err *err)
+/* The length of one part of an npm name, 0 when there is none. */
+static size_t npm_part(struct str text)
+{
+    size_t len = 0;
+    while (len < text.len && (is_word(text.ptr[len]) || (len > 0 && strchr(".-~", text.ptr[len]))))
+        len++;
+    return len;
+}
+
+/* The length of "name" or "@scope/name" at the beginning, 0 when there is none. */
+static size_t npm_name(struct str text)
+{
+    size_t scope = 0;
+    if (text.len > 0 && text.ptr[0] == '@') {
+        scope = npm_part(str_slice(text, 1, text.len)) + 2;
+        if (scope == 2 || scope > text.len || text.ptr[scope - 1] != '/')
+            return 0;
+    }
+    size_t name = npm_part(str_slice(text, scope, text.len));
+    return name == 0 || scope + name > PACKAGE_NAME_MAX ? 0 : scope + name;
+}
+
+/* "name", "@scope/name", either with "@" and a range of versions. */
+static bool is_npm(struct str text)
+{
+    size_t at = npm_name(text);
+    if (at == 0 || text.len > PACKAGE_NAME_MAX)
+        return false;
+    if (at < text.len && (text.ptr[at++] != '@' || at == text.len))
+        return false;
+    for (; at < text.len; at++)
+        if (!is_word(text.ptr[at]) && strchr(".-~^<>=|*+ ", text.ptr[at]) == NULL)
+            return false;
+    return true;
+}
+
+static struct str without_scheme(struct str text)
+{
+    bool has = str_starts(text, STR("npm:")) || str_starts(text, STR("jsr:"));
+    return str_slice(text, has ? 4 : 0, text.len);
+}
+
+/* "name/file" is of "name"; Deno's "npm:name@1" and "jsr:@scope/name" are what they say. */
+static bool npm_package(enum sort sort, struct str module, struct str *ret_package)
+{
+    if (sort == DENO && without_scheme(module).len < module.len) {
+        *ret_package = module;
+        return is_npm(without_scheme(module));
+    }
+    size_t len = npm_name(module);
+    *ret_package = str_slice(module, 0, len);
+    return len > 0 && (len == module.len || module.ptr[len] == '/');
+}
+
+bool package_of_module(const struct runtime *runtime, struct str module, struct str *ret_package)
+{
+    enum sort sort = sort_of(runtime);
+    if (sort == PYTHON)
+        return python_package(module, ret_package);
+    return sort != NO_PACKAGES && npm_package(sort, module, ret_package);
+}
+
+static bool is_requirement(struct str package)
 {
     bool is_fine = package.len > 0 && package.len <= PACKAGE_NAME_MAX && is_word(package.ptr[0]);
     for (size_t i = 0; i < package.len && is_fine; i++)
         is_fine = is_word(package.ptr[i]) || strchr("-.,<>=!~*[]; '\"+", package.ptr[i]) != NULL;
-    return is_fine
-               ? 0
-               : err_set(err, ERR_INVALID,
-                         "'%.*s' is no requirement like 'pandas' or 'requests>=2,<3'",
-                         (int)MIN(package.len, (size_t)64), package.ptr == NULL ? "" : package.ptr);
+    return is_fine;
 }
+
+static int refuse(struct str package, const char *like, struct err *err)
+{
+    return err_set(err, ERR_INVALID, "'%.*s' is no requirement like %s",
+                   (int)MIN(package.len, (size_t)64), package.ptr == NULL ? "" : package.ptr, like);
+}
+
+int package_check(struct str package, struct err *err)
+{
+    if (is_requirement(package) || is_npm(without_scheme(package)))
+        return 0;
+    return refuse(package, "'pandas', 'requests>=2,<3' or 'left-pad@^1'", err);
+}
+
+static int check_for(enum sort sort, struct str package, struct err *err)
+{
+    if (sort == PYTHON)
+        return is_requirement(package) ? 0 : refuse(package, "'pandas' or 'requests>=2,<3'", err);
+    bool is_fine = is_npm(sort == DENO ? without_scheme(package) : package);
+    return is_fine ? 0 : refuse(package, "'left-pad' or 'left-pad@^1'", err);
+}
+
+/* ---- installers ---- */
+
+static const char *const pip[] = {"/usr/bin/python3",
+                                  "-m",
+                                  "pip",
+                                  "install",
+                                  "--target",
+                                  PACKAGES_PYTHON,
+                                  "--upgrade",
+                                  "--no-input",
+                                  "--no-cache-dir",
+                                  "--disable-pip-version-check",
+                                  "--no-warn-script-location",
+                                  "--quiet",
+                                  NULL};
+/* The host's npm, run by the runtime's Node: that is first in its PATH. */
+static const char *const npm[] = {
+    "/usr/bin/env",     "npm",       "install",    "--prefix",  PACKAGES_NODE,
+    "--cache",          "/tmp/.npm", "--no-audit", "--no-fund", "--no-update-notifier",
+    "--loglevel=error", NULL};
+static const char deno_program[] = RUNTIME_TREES "/deno/deno";
+static const char *const deno[] = {deno_program, "cache", "--quiet", "--no-config", NULL};
+
+static const char *const *const installers[] = {[PYTHON] = pip, [NODE] = npm, [DENO] = deno};
 
 int package_command(const struct runtime *runtime, const struct str *packages, size_t count,
                     struct arena *arena, const char *ret_argv[PACKAGE_ARGS_MAX], struct err *err)
 {
-    static const char *const pip[] = {"/usr/bin/python3",
-                                      "-m",
-                                      "pip",
-                                      "install",
-                                      "--target",
-                                      PACKAGES_PYTHON,
-                                      "--upgrade",
-                                      "--no-input",
-                                      "--no-cache-dir",
-                                      "--disable-pip-version-check",
-                                      "--no-warn-script-location",
-                                      "--quiet"};
+    enum sort sort = sort_of(runtime);
     size_t used = 0;
-    if (!is_python(runtime))
+    if (sort == NO_PACKAGES)
         return err_set(err, ERR_UNSUPPORTED, "%s has no packages to install", runtime->name);
     if (count > PACKAGES_MAX)
         return err_set(err, ERR_LIMIT, "more than %d packages at once", PACKAGES_MAX);
-    for (size_t i = 0; i < countof(pip); i++)
-        ret_argv[used++] = pip[i];
+    for (const char *const *word = installers[sort]; *word != NULL; word++)
+        ret_argv[used++] = *word;
     for (size_t i = 0; i < count; i++) {
-        if (package_check(packages[i], err) < 0)
+        if (check_for(sort, packages[i], err) < 0)
             return -1;
-        ret_argv[used++] = arena_dup(arena, packages[i]).ptr;
+        bool is_bare = sort == DENO && without_scheme(packages[i]).len == packages[i].len;
+        ret_argv[used++] =
+            arena_printf(arena, "%s%.*s", is_bare ? "npm:" : "", STR_ARG(packages[i])).ptr;
     }
     ret_argv[used] = NULL;
     return 0;

@@ -20,10 +20,13 @@ enum {
     PACKAGE_ARGS_MAX = PACKAGES_MAX + 16,
 };
 
-/* The distribution of a module: "cv2" gives "opencv-python-headless", an unknown name itself. False
- * for what cannot be the name of one, and for languages without packages. */
+/* The distribution of a module: "cv2" gives "opencv-python-headless", an unknown name itself; of
+ * npm
+ * "@scope/name/file" gives "@scope/name". False for what cannot be the name of one, and for
+ * languages without packages. */
 bool package_of_module(const struct runtime *runtime, struct str module, struct str *ret_package);
-/* "pandas", "requests>=2,<3": one requirement, nothing that an installer takes for an option. */
+/* "pandas", "requests>=2,<3", "left-pad@^1": one requirement, nothing that an installer takes for
+ * an option, a path or an address. */
 int package_check(struct str package, struct err *err) MUST_USE;
 
 /* The command that installs them, NULL behind the last word; its texts belong to `arena`.

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/embed.h"
 #include "base/err.h"
@@ -50,6 +51,18 @@ const struct runtime runtimes[] = {
      .remedy = "install Debian's package libpython3.11, or libpython3 of your distribution",
      .forks = "kernel-python",
      .imports = "json,numpy,pandas,matplotlib"},
+    {.name = "python3.13",
+     .language = "python",
+     .summary = "of Debian 13",
+     .argv = {RUNTIME_DIR "/kernel-python", "json", NULL},
+     .env = env_of_host,
+     .source = RUNTIME_DEBIAN,
+     .version = "3.13",
+     .release = "trixie",
+     .package = "python3,libpython3.13,python3-pip,python3-numpy,python3-pandas,python3-matplotlib,"
+                "ca-certificates",
+     .program = "/usr/bin/python3",
+     .proof = "import matplotlib, numpy, pandas, sys; print(sys.version)"},
     {.name = "node22",
      .language = "javascript",
      .also = "typescript",
@@ -233,6 +246,26 @@ int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                        runtime->name);
     *ret_places = places;
     return 0;
+}
+
+const char *runtime_root(struct str name, const char *data_dir, struct arena *arena)
+{
+    char dir[RUNTIME_PATH_MAX];
+    const struct runtime *runtime;
+    struct err ignored;
+    if (runtime_named(name, &runtime, &ignored) < 0 || runtime->source != RUNTIME_DEBIAN)
+        return NULL;
+    runtime_dir(runtime, data_dir, dir);
+    return arena_dup(arena, str_of(dir)).ptr;
+}
+
+int runtime_fits(const struct runtime *runtime, struct str own, struct err *err)
+{
+    if (runtime->source != RUNTIME_DEBIAN || str_eq(str_of(runtime->name), own))
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "%s has a root of its own: make a sandbox with the runtime '%s'", runtime->name,
+                   runtime->name);
 }
 
 void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,

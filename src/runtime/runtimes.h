@@ -7,11 +7,15 @@
 
 #include "base/str.h"
 
+struct arena;
 struct err;
 struct jail_plan;
 
 #define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked kernels, */
 #define RUNTIME_TREES "/opt/runtimes" /* and everything that was added */
+
+/* In the environment of a kernel that is made ahead: it goes the ways of a first cell by itself. */
+#define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD=1"
 
 enum { RUNTIME_PATH_MAX = 4096, RUNTIME_VERSION_SIZE = 64 };
 
@@ -36,6 +40,7 @@ struct runtime {
     /* What is added: */
     const char *version, *package, *integrity; /* "sha512-..." of the package */
     const char *program;                       /* that the tree must hold, from its root */
+    const char *release, *proof; /* a system: of Debian, and what `program -c` must be able to do */
     /* What a template is made of (runtime_program), NULL: there is none; and what it imports unless
      * the configuration says otherwise. */
     const char *forks, *imports;
@@ -83,6 +88,10 @@ struct runtime_places {
 /* Makes them where they are not there yet. NULL: for any runtime that needs no root of its own. */
 int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                         struct runtime_places *ret_places, struct err *err) MUST_USE;
+/* The root tree of jails that are made for the runtime of that name; NULL: the host's own. */
+const char *runtime_root(struct str name, const char *data_dir, struct arena *arena);
+/* Whether kernels of it run in a jail that was made for the runtime `own`: else UNSUPPORTED. */
+int runtime_fits(const struct runtime *runtime, struct str own, struct err *err) MUST_USE;
 /* Adds them to the plan of a jail, which borrows them: kernels of this runtime can be started in
  * it, and of every other that needs no root of its own. */
 void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,

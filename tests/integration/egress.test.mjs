@@ -11,6 +11,8 @@ import { world } from './egress_lib.mjs';
 const timeout = 120_000;
 // Without the variables that lead programs to the proxy: they must be captured.
 const bare = ['env', '-i', 'PATH=/usr/bin:/bin', 'HOME=/tmp'];
+// Where `make test` has added it, or the machine's own.
+const denoProgram = () => [join(process.env.SG_RUNTIMES ?? '/', 'runtimes/trees/deno/deno'), '/usr/bin/deno', '/usr/local/bin/deno'].find((path) => existsSync(path));
 const found = (program) => existsSync(`/usr/bin/${program}`);
 
 /** One of several ways; what it fails with says which. */
@@ -78,6 +80,58 @@ test('git clones over http', { timeout }, async (t) => {
     const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, 'sh', '-c', clone]);
     assert.equal(ran.stdout, 'the first\n', ran.stderr);
   }
+});
+
+// A wheel is a zip with a record of itself; python writes one.
+const wheel = (dir) => execFileSync('/usr/bin/python3', ['-c', `
+import zipfile, sys
+with zipfile.ZipFile(sys.argv[1], 'w') as z:
+    z.writestr('tiny.py', 'answer = 42\\n')
+    z.writestr('tiny-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n')
+    z.writestr('tiny-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    z.writestr('tiny-1.0.dist-info/RECORD', 'tiny.py,,\\ntiny-1.0.dist-info/METADATA,,\\ntiny-1.0.dist-info/WHEEL,,\\ntiny-1.0.dist-info/RECORD,,\\n')
+`, join(dir, 'tiny-1.0-py3-none-any.whl')]);
+
+test('pip installs from an index, by its host and by the group pypi, and says why it does not', { timeout }, async (t) => {
+  if (!existsSync('/usr/lib/python3/dist-packages/pip')) return t.skip('no python3-pip on this machine');
+  let dir;
+  const stage = await world(t, { handler: (request, response) => {
+    if (request.url.endsWith('.whl')) response.end(readFileSync(join(dir, 'tiny-1.0-py3-none-any.whl')));
+    else if (request.url.startsWith('/simple/tiny')) response.setHeader('content-type', 'text/html').end('<a href="/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>');
+    else response.writeHead(404).end();
+  } });
+  if (stage.skip) return t.skip(stage.skip);
+  dir = stage.dir;
+  wheel(dir);
+  const index = `http://ok.test:${stage.port}/simple/`;
+  const install = (more) => ['sh', '-c', `/usr/bin/python3 -m pip install -q --no-cache-dir --disable-pip-version-check --retries 0 --trusted-host ok.test ${more} --target /tmp/x tiny && PYTHONPATH=/tmp/x /usr/bin/python3 -c 'import tiny; print(tiny.answer)'`];
+  for (const prefix of [[], bare]) {
+    const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, ...install(`--index-url ${index}`)]);
+    assert.equal(ran.stdout, '42\n', ran.stderr);
+  }
+  const env = { ...stage.env, PIP_INDEX_URL: index, PIP_CONFIG_FILE: '/dev/null' };
+  const grouped = await stage.exec(['--allow-host', 'pypi', '--', ...install('')], { env });
+  assert.equal(grouped.stdout, '42\n', grouped.stderr);
+  const refused = await stage.exec(['--allow-host', 'example.invalid', '--', ...install(`--index-url ${index}`)], { env });
+  assert.notEqual(refused.code, 0);
+  assert.match(refused.stderr, /sandglass: blocked ok\.test:\d+: the policy does not name this host/, refused.stderr);
+});
+
+test('deno reaches an allowed host over http and https with and without a proxy', { timeout }, async (t) => {
+  const deno = denoProgram();
+  if (!deno) return t.skip('no deno: sandglass runtime add deno');
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const tls = await stage.startTls('ok.test');
+  const urls = [`http://ok.test:${stage.port}/x`, ...(tls ? [`https://ok.test:${tls.port}/x`] : [])];
+  const script = `for (const url of ${JSON.stringify(urls)}) console.log(await (await fetch(url)).text())`;
+  const show = ['--memory', '1g', '--ro', `${deno}:/tmp/deno`, ...(tls ? ['--ro', `${tls.caFile}:/tmp/ca.pem`] : []), ...urls.flatMap((url) => ['--allow-host', new URL(url).host])];
+  for (const prefix of [['env', 'DENO_CERT=/tmp/ca.pem'], [...bare, 'DENO_CERT=/tmp/ca.pem']]) {
+    const ran = await stage.exec([...show, '--', ...prefix, 'DENO_DIR=/tmp/.deno', '/tmp/deno', 'eval', script]);
+    assert.equal(ran.stdout.match(/ok(\.test)? GET \/x/g)?.length, urls.length, ran.stdout + ran.stderr);
+  }
+  const refused = await stage.exec([...show, '--', 'env', 'DENO_DIR=/tmp/.deno', '/tmp/deno', 'eval', `await fetch('http://evil.test:${stage.port}/').then(async (r) => console.log(r.status, await r.text()))`]);
+  assert.match(refused.stdout, /^403 .*host_not_allowed/, refused.stdout + refused.stderr);
 });
 
 test('TLS goes through untouched, and only to the host it names', { timeout }, async (t) => {
@@ -208,10 +262,14 @@ test('npm install works with the group npm alone, and says why it does not witho
   const own = (args) => run(['exec', ...args]);
   const direct = await own(['--allow-host', 'npm', '--', 'sh', '-c', 'curl -sS -o /dev/null -m 20 "$npm_config_registry"']);
   if (direct.code !== 0) return t.skip(`the configured registry does not answer: ${direct.stderr.trim()}`);
+  const { stdout: registry } = await own(['--allow-host', 'npm', '--', 'sh', '-c', 'echo $npm_config_registry']);
+  const judged = await run(['policy', 'test', 'allow npm', `${registry.trim()}is-odd`]);
+  assert.equal(judged.code, 0, judged.stdout + judged.stderr);
+  assert.equal((await run(['policy', 'test', 'allow npm', 'https://example.invalid/'])).code, 1);
   const good = await own(['--allow-host', 'npm', '--', ...install]);
   assert.match(good.stdout, /is-odd/, good.stdout + good.stderr);
   const bad = await own(['--allow-host', 'example.invalid', '--', ...install]);
   assert.notEqual(bad.code, 0);
-  assert.match(bad.stderr, /403/);
+  assert.match(bad.stderr, /403 Forbidden: blocked \S+:443: the policy does not name this host/);
   assert.match(bad.stderr, /sandglass: blocked \S+:443: the policy does not name this host/);
 });

@@ -1,13 +1,13 @@
 // A small outside world on loopback: a name server, allowed and forbidden hosts, a private service.
 // 127.0.0.2 and 127.0.0.3 count as public through a switch of test builds (SG_TEST_PUBLIC).
-import { execFileSync } from 'node:child_process';
 import dgram from 'node:dgram';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { join } from 'node:path';
 import { run, tempDir } from './lib.mjs';
+import { OPENSSL, makeCerts } from './net.mjs';
 
 function question(packet) {
   const labels = [];
@@ -19,23 +19,41 @@ function question(packet) {
   return { name: labels.join('.').toLowerCase(), type: packet.readUInt16BE(at + 1), end: at + 5 };
 }
 
-// Answers A for the names it has, counts every query.
+// "::1" and "10.0.0.1" as the bytes of a record.
+function addressBytes(text) {
+  if (!text.includes(':')) return text.split('.').map(Number);
+  const [before, after = []] = text.split('::').map((part) => part.split(':').filter((word) => word !== ''));
+  const words = text.includes('::') ? [...before, ...Array(8 - before.length - after.length).fill('0'), ...after] : before;
+  return words.flatMap((word) => [parseInt(word, 16) >> 8, parseInt(word, 16) & 255]);
+}
+
+const nameBytes = (name) => [...name.split('.').flatMap((label) => [label.length, ...Buffer.from(label)]), 0];
+
+// Answers for the names it has, counts every query. An entry is a list of addresses, or a function of the type of the
+// question that gives one, later if it likes; { alias } in it is a CNAME before them.
 export async function startDns(t, names) {
   const socket = dgram.createSocket('udp4');
   const dns = { queries: [], names };
-  socket.on('message', (packet, from) => {
+  let is_closed = false;
+  socket.on('message', async (packet, from) => {
     const { name, type, end } = question(packet);
     dns.queries.push(name);
-    const known = dns.names[name];
-    const addresses = type === 1 && known ? known : [];
+    const entry = dns.names[name], known = (typeof entry === 'function' ? await entry(type) : entry) ?? [];
+    const records = known.filter((each) => each.alias || type === (each.includes(':') ? 28 : 1)).map((each) => {
+      const bytes = each.alias ? nameBytes(each.alias) : addressBytes(each);
+      return Buffer.from([0xc0, 12, 0, each.alias ? 5 : type, 0, 1, 0, 0, 0, 0, 0, bytes.length, ...bytes]);
+    });
+    // What follows an alias belongs to it.
+    const alias = known.find((each) => each.alias);
+    if (alias && records.length > 1)
+      for (let i = 1; i < records.length; i++) records[i] = Buffer.concat([Buffer.from(nameBytes(alias.alias)), records[i].subarray(2)]);
     const head = Buffer.from(packet.subarray(0, end));
-    head.writeUInt16BE(0x8180 | (known ? 0 : 3), 2);
-    head.writeUInt16BE(addresses.length, 6);
+    head.writeUInt16BE(0x8180 | (entry ? 0 : 3), 2);
+    head.writeUInt16BE(records.length, 6);
     head.writeUInt16BE(0, 10);
-    const records = addresses.map((each) => Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4,
-      ...each.split('.').map(Number)]));
-    socket.send(Buffer.concat([head, ...records]), from.port, from.address);
+    if (!is_closed) socket.send(Buffer.concat([head, ...records]), from.port, from.address);
   });
+  socket.on('close', () => (is_closed = true));
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');
   t.after(() => socket.close());
@@ -52,17 +70,19 @@ async function startServer(t, server, host, port) {
   return server;
 }
 
-// A certificate of our own; null where there is no openssl to make it.
-function makeCert(dir, name) {
-  const key = join(dir, `${name}.key`), cert = join(dir, `${name}.pem`);
-  try {
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-      '-keyout', key, '-out', cert, '-days', '2', '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`],
-    { stdio: 'ignore' });
-  } catch {
-    return null;
+// One server on each address, all on one port, which others may have on one of them.
+async function startServers(t, handlers) {
+  for (let i = 0; ; i++) {
+    const servers = [];
+    try {
+      for (const [host, handler] of handlers)
+        servers.push(await startServer(t, http.createServer(handler), host, servers[0]?.address().port ?? 0));
+      return servers;
+    } catch (error) {
+      if (error.code !== 'EADDRINUSE' || i === 100) throw error;
+      for (const server of servers) server.close();
+    }
   }
-  return { cert: readFileSync(cert), key: readFileSync(key), file: cert };
 }
 
 const answer = (who) => (request, response) => {
@@ -78,20 +98,19 @@ export async function world(t, { handler } = {}) {
     'inside.test': ['127.0.0.1'], 'mixed.test': ['127.0.0.2', '127.0.0.1'], 'meta.test': ['169.254.169.254'],
     'denied.ok.test': ['127.0.0.2'],
   });
-  const ok = await startServer(t, http.createServer(handler ?? answer('ok')), '127.0.0.2', 0);
+  const [ok, evil, inner] = await startServers(t, [['127.0.0.2', handler ?? answer('ok')], ['127.0.0.3', answer('evil')],
+    ['127.0.0.1', answer('inner')]]);
   const { port } = ok.address();
-  const evil = await startServer(t, http.createServer(answer('evil')), '127.0.0.3', port);
-  const inner = await startServer(t, http.createServer(answer('inner')), '127.0.0.1', port);
   const config = join(dir, 'config.toml');
   writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n`);
   const env = { ...process.env, SG_TEST_PUBLIC: '127.0.0.2/32 127.0.0.3/32' };
   const exec = (args, options = {}) => run(['exec', '--config', config, ...args], { env, ...options });
   const stage = { dir, dns, ok, evil, inner, port, config, env, exec };
   stage.startTls = async (name, host = '127.0.0.2') => {
-    const cert = makeCert(dir, name);
-    if (cert === null) return null;
-    const server = await startServer(t, https.createServer(cert, answer(name)), host, 0);
-    return { server, port: server.address().port, caFile: cert.file };
+    if (!OPENSSL) return null;
+    const certs = makeCerts(dir, [name]);
+    const server = await startServer(t, https.createServer(certs, answer(name)), host, 0);
+    return { server, port: server.address().port, caFile: certs.ca };
   };
   // Why nothing here can be tested, or null.
   const control = await exec(['--allow-host', `ok.test:${port}`, '--', 'true']);

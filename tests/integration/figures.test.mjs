@@ -23,9 +23,26 @@ test('figures by tier and outcome; top', T, async (t) => {
     'sandglass_sandbox_create_seconds_count{tier="memory",outcome="ok"} 2',
     'sandglass_file_seconds_count{tier="memory",verb="stat",outcome="not_found"} 1',
     'sandglass_file_seconds_count{tier="memory",verb="list",outcome="ok"} 1',
+    'sandglass_retries_total{kind="store"} 0', 'sandglass_retries_total{kind="run"} 0',
     'sandglass_commands_running 0', 'sandglass_store_failures_total 0', 'sandglass_maker_restarts_total 0',
   ]) assert.ok(figures.includes(`${line}\n`), line);
   assert.match(figures, /sandglass_store_commit_seconds_count [1-9]/);
+  // What waits for whoever comes next: an isolate's worker that was taken is made good for.
+  const ran = await call('POST', '/v1/run_code', { code: '1+1' });
+  if (ran.status === 200) {
+    const pool = (tier, state) => server.figure(`sandglass_pool{tier="${tier}",state="${state}"}`);
+    await until(async () => (await pool('isolate', 'ready')) === (await pool('isolate', 'wanted')));
+    assert.equal(await server.figure('sandglass_exec_seconds_count{tier="isolate",kind="eval",outcome="ok"}'), 1);
+    const taken = async (tier) => (await server.figure(`sandglass_pool_taken_total{tier="${tier}",how="ready"}`)) +
+      (await server.figure(`sandglass_pool_taken_total{tier="${tier}",how="built"}`));
+    assert.ok((await taken('isolate')) >= 1);
+    const jail = await (await call('POST', '/v1/sandboxes', { tier: 'jail' })).json();
+    if (jail.id) {
+      await until(async () => (await taken('jail')) >= 1);
+      await until(async () => { const ready = await pool('jail', 'ready'); return ready > 0 && ready <= (await pool('jail', 'wanted')); });
+      await call('DELETE', `/v1/sandboxes/${jail.id}`);
+    }
+  }
   // Each name is told once, and every line is one of Prometheus' form.
   const heads = figures.match(/^# TYPE \S+/gm);
   assert.equal(new Set(heads).size, heads.length);

@@ -47,3 +47,49 @@ test('variables, output, environment, timeouts and restarts are those of any ker
   const again = await box.run({ code: EXE });
   assert.match(String(again.result), /^.memfd:/, again.raw);
 });
+
+// How long the kernel's process has been there, in seconds.
+const AGE = 'import time; s = open("/proc/self/stat").read().rsplit(")", 1)[1].split()\n'
+  + 'float(open("/proc/uptime").read().split()[0]) - int(s[19]) / 100';
+
+// A sandbox whose kernel was there before it; those take a moment to be made.
+async function pooled(t, server, spec) {
+  for (let end = Date.now() + 60000; Date.now() < end;) {
+    await new Promise((done) => setTimeout(done, 400));
+    const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
+    assert.equal(box.http, 201, box.raw);
+    const run = (body) => post(server, `/v1/sandboxes/${box.id}/run_code`, body);
+    const { http, raw, result, executionCount } = await run({ code: AGE });
+    assert.equal(http, 200, raw);
+    assert.equal(executionCount, 1, raw);
+    if (result > 0.25) return { id: box.id, run };
+    await server.get(`/v1/sandboxes/${box.id}`, { method: 'DELETE' });
+  }
+  throw new Error('no kernel ever waited');
+}
+
+test('a kernel that waited is given environment, limits and randomness of its own', T, async (t) => {
+  const server = await serve(t);
+  if (await forked(t, server) === null) return;
+  const one = await pooled(t, server, { env: { MINE: 'one' }, limits: { memoryMb: 96 } });
+  const two = await pooled(t, server, { env: { MINE: 'two' } });
+  const LOOK = 'import os, random\nprint(os.environ.get("MINE"), os.environ["HOME"], os.getcwd(), '
+    + '[n for n in os.environ if "SANDGLASS" in n], sorted(n for n in globals() if n[0] != "_"))\nrandom.random()';
+  const [first, second] = [await one.run({ code: LOOK }), await two.run({ code: LOOK })];
+  const names = "['os', 'random', 's', 'time']";
+  assert.equal(first.stdout, `one /home/sandbox /workspace [] ${names}\n`, first.raw);
+  assert.equal(second.stdout, `two /home/sandbox /workspace [] ${names}\n`, second.raw);
+  assert.notEqual(first.result, second.result);
+  const full = await one.run({ code: 'x = bytearray(200 << 20)' });
+  assert.ok(['out_of_memory', 'died'].includes(full.status), full.raw);
+  assert.equal((await two.run({ code: 'x = bytearray(200 << 20); len(x) >> 20' })).result, 200);
+  // Who wants what cannot be given to a finished jail has one made.
+  for (const spec of [{ limits: { pids: 77 } }, { env: { PYTHONPATH: '/workspace/lib' } }]) {
+    const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
+    const { result, raw } = await post(server, `/v1/sandboxes/${box.id}/run_code`, { code: AGE });
+    assert.ok(result < 5, raw); // started for this sandbox
+    const { stdout } = await post(server, `/v1/sandboxes/${box.id}/run_code`,
+      { code: 'import os, resource\nprint(os.environ.get("PYTHONPATH"), resource.getrlimit(resource.RLIMIT_NPROC)[0])' });
+    assert.match(stdout, spec.limits === undefined ? /:\/workspace\/lib / : / 78\n/);
+  }
+});

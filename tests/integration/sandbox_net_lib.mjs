@@ -1,6 +1,7 @@
 // A server whose sandboxes have a small outside world: hosts on loopback, a name server, a key.
 import { randomBytes } from 'node:crypto';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve, tempDir } from './lib.mjs';
 import { OPENSSL, makeCerts, nameServer, server as web, spellings } from './net.mjs';
@@ -21,7 +22,9 @@ export async function stage(t, { answer = echo, config = () => '', env = {}, nam
   const plain = await web(t, (got, response) => response.end(`plain ${got.path}\n`));
   const evil = await web(t, (got, response) => response.end('evil\n'));
   const dns = await nameServer(t, { 'ok.test': '127.0.0.1', 'ok2.test': '127.0.0.1', 'evil.test': '127.0.0.1', ...names });
-  const it = { dir, value, hidden: spellings(value), tls, other, plain, evil, dns, certs,
+  // Not below `dir`, which goes first: a server whose data has gone cannot stop in order.
+  const data = mkdtempSync(join(tmpdir(), 'sandglass-it-'));
+  const it = { dir, data, value, hidden: spellings(value), tls, other, plain, evil, dns, certs,
     at: `ok.test:${tls.port}`, url: `https://ok.test:${tls.port}`, plainAt: `ok.test:${plain.port}`,
     key: (more = {}) => ({ name: 'KEY', value, hosts: [`ok.test:${tls.port}`], ...more }) };
   const file = join(dir, 'config.toml');
@@ -29,8 +32,8 @@ export async function stage(t, { answer = echo, config = () => '', env = {}, nam
     + `private = ["ok.test=127.0.0.1:${tls.port}", "ok.test=127.0.0.1:${plain.port}", "ok2.test=127.0.0.1:${other.port}", "ok2.test=127.0.0.1:${tls.port}"]\n`
     + config(it));
   it.config = file;
-  it.start = async (dataDir = join(dir, 'data')) => {
-    it.server = await serve(t, { dir: dataDir, args: ['--config', file], env: { ...process.env, ...env } });
+  it.start = async () => {
+    it.server = await serve(t, { dir: data, args: ['--config', file], env: { ...process.env, ...env } });
     return it.server;
   };
   await it.start();

@@ -1,5 +1,6 @@
 // Keys of the server's sandboxes: used on the wire, seen nowhere; and the limits of their network.
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -104,6 +105,56 @@ test('forks and restored sandboxes get placeholders of their own; old ones mean 
   assert.equal(it.tls.seen.at(-1).headers['x-api-key'], it.value, good.text);
 });
 
+// SEC-07 for jails: what goes on from an earlier state, or beside it.
+test('forks, rollbacks, resumed jails and snapshots have no live placeholder and no value', { timeout }, async (t) => {
+  const it = await stage(t, { tiers: ['jail'] });
+  if (it.skip) return t.skip(it.skip);
+  const network = `allow ${it.at}`;
+  const box = await it.create({ tier: 'jail', network, secrets: [it.key()] });
+  assert.equal(box.status, 201, box.text);
+  const key = async (id) => (await it.sh(id, 'printf %s "$KEY"')).stdout;
+  const send = async (id, text) => {
+    const got = await it.sh(id, `curl -sS -H "X-Api-Key: ${text}" ${it.url}/`);
+    assert.equal(got.exitCode, 0, got.text);
+    return it.tls.seen.at(-1).headers['x-api-key'];
+  };
+  const first = await key(box.id), seen = new Set([first]);
+  assert.match(first, /^sgs_/);
+  assert.equal(await send(box.id, '$KEY'), it.value, 'the control');
+  // Kept where images and snapshots keep it.
+  await it.sh(box.id, 'printf %s "$KEY" > /home/sandbox/kept; printf %s "$KEY" > /workspace/kept');
+  const fresh = async (id, what) => {
+    const own = await key(id);
+    assert.match(own, /^sgs_/, what);
+    assert.ok(!seen.has(own), `${what} has a placeholder of its own`);
+    seen.add(own);
+    assert.equal(await send(id, '$KEY'), it.value, what);
+    assert.equal(await send(id, first), first, `${what}: an old one means nothing`);
+  };
+  const mark = await it.call('POST', `/v1/sandboxes/${box.id}/checkpoints`, { name: 'mark' });
+  assert.equal(mark.status, 201, mark.text);
+  const fork = await it.call('POST', `/v1/sandboxes/${box.id}/fork`, { count: 1 });
+  assert.ok(fork.sandboxes, fork.text);
+  await fresh(fork.sandboxes[0].id, 'a fork');
+  assert.equal(await send(box.id, first), it.value, 'the first one goes on meanwhile');
+  const taken = await it.call('POST', '/v1/snapshots', { sandbox: box.id });
+  assert.equal(taken.status, 201, taken.text);
+  const restored = await it.create({ tier: 'jail', network, secrets: [it.key()], snapshots: [taken.id] });
+  assert.equal(restored.status, 201, restored.text);
+  assert.equal((await it.sh(restored.id, 'cat /home/sandbox/kept')).stdout, first, 'the snapshot has the file');
+  await fresh(restored.id, 'a sandbox on the snapshot');
+  const without = await it.create({ tier: 'jail', network, snapshots: [taken.id] });
+  assert.equal((await it.sh(without.id, 'echo "[$KEY]"')).stdout, '[]\n');
+  assert.equal((await it.call('POST', `/v1/sandboxes/${box.id}/rollback`, { checkpoint: 'mark' })).status, 200);
+  await fresh(box.id, 'a rollback');
+  // A pause goes on with the same processes, a restart with the image.
+  it.server.child.kill('SIGTERM');
+  await it.server.exit;
+  await it.start();
+  await fresh(box.id, 'a restart');
+  for (const path of filesBelow(it.data)) clean(it, readFileSync(path, 'latin1'), path);
+});
+
 // SEC-08
 test('no answer and no message repeats a value', { timeout }, async (t) => {
   const it = await stage(t, { tiers: ['isolate'] });
@@ -179,24 +230,41 @@ test('a sweep finds the value nowhere, also after a crash and a restart', { time
   await it.run(isolate.id, `${fetchKey(it)}; globalThis.it = process.env.KEY`);
   const inside = await it.sh(jail.id, 'env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr "\\0" "\\n"; cat /proc/self/maps; find / -xdev -type f -readable -size -200k -newer /proc/1/stat 2>/dev/null | head -500 | xargs cat 2>/dev/null | strings', { timeoutMs: 60000 });
   clean(it, inside.text, 'the inside');
-  for (const answered of [await it.call('POST', `/v1/sandboxes/${isolate.id}/checkpoints`, { name: 'a' }), await it.call('POST', `/v1/sandboxes/${isolate.id}/pause`),
+  const taken = await it.call('POST', '/v1/snapshots', { sandbox: jail.id });
+  assert.equal(taken.status, 201, taken.text);
+  const exported = Buffer.from(await (await it.server.get(`/v1/snapshots/${taken.id}/export`)).arrayBuffer());
+  assert.ok(exported.length > 0);
+  clean(it, exported.toString('latin1'), 'an export');
+  const unpacked = spawnSync('zstd', ['-dc'], { input: exported, maxBuffer: 1 << 28 });
+  if (unpacked.status === 0) clean(it, unpacked.stdout.toString('latin1'), 'an export, unpacked');
+  for (const answered of [taken, await it.call('POST', `/v1/sandboxes/${jail.id}/checkpoints`, { name: 'b' }),
+    await it.call('POST', `/v1/sandboxes/${isolate.id}/checkpoints`, { name: 'a' }), await it.call('POST', `/v1/sandboxes/${isolate.id}/pause`),
     await it.call('GET', '/v1/sandboxes'), await it.call('GET', '/v1/sessions')]) clean(it, answered.text, 'an answer');
   clean(it, JSON.stringify(events), 'the events');
   const sweep = (when) => {
     clean(it, it.server.stderr, `the log ${when}`);
-    for (const path of filesBelow(join(it.dir, 'data'))) clean(it, readFileSync(path, 'latin1'), `${path} ${when}`);
+    for (const path of filesBelow(it.data)) clean(it, readFileSync(path, 'latin1'), `${path} ${when}`);
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
       for (const file of ['environ', 'cmdline'])
         try { clean(it, readFileSync(`/proc/${pid}/${file}`, 'latin1'), `/proc/${pid}/${file}`); } catch (error) { if (error.code === 'ERR_ASSERTION') throw error; }
   };
   sweep('while it runs');
-  const key = statSync(join(it.dir, 'data', 'secrets.key'));
+  const key = statSync(join(it.data, 'secrets.key'));
   assert.equal(key.mode & 0o777, 0o600);
-  const before = new Set(readdirSync(it.dir));
-  it.server.child.kill('SIGSEGV');
+  assert.match(it.server.stderr, /level=debug/, 'the log is at its most talkative');
+  // Everybody who has a value dies with core files allowed: the gate's processes, then the server.
+  const before = new Set([...readdirSync(it.dir), ...readdirSync('.')]);
+  const family = execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(it.server.child.pid)], { encoding: 'utf8' }).split('\n')
+    .filter((line) => line.includes('sandglass-gateway')).map((line) => parseInt(line, 10));
+  assert.ok(family.length > 0, 'the gate runs');
+  const workers = family.flatMap((pid) => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
+  for (const pid of [...workers, ...family, it.server.child.pid]) {
+    spawnSync('prlimit', ['--core=unlimited', '--pid', String(pid)]);
+    process.kill(pid, 'SIGSEGV');
+  }
   await it.server.exit;
-  const cores = [...readdirSync(it.dir).filter((name) => !before.has(name)), ...readdirSync('.').filter((name) => /^core/.test(name))];
-  assert.deepEqual(cores, [], 'a core file');
+  for (const name of [...readdirSync(it.dir), ...readdirSync('.')])
+    assert.ok(before.has(name) || !/core/.test(name), `a core file: ${name}`);
   sweep('after a crash');
   await it.start();
   sweep('after the next start');

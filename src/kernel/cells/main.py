@@ -212,6 +212,8 @@ class Kernel:
                 kind, self.ident, fields = self.channel.receive()
             except EOFError:
                 return
+            if kind == wire.ENV:
+                take_environment(fields.text())
             if kind != wire.RUN:
                 continue
             code, _, variables = fields.text(), fields.text(), fields.text()
@@ -238,7 +240,12 @@ def open_streams():
         setattr(sys, f"__{name}__", stream)
 
 
+AHEAD = "SANDGLASS_KERNEL_AHEAD"  # it is made before it is known for whom
+
+
 def serve(fd):
+    if os.environ.pop(AHEAD, None):
+        warm()
     reseed()
     sys.path[:0] = ["", magic.PACKAGES]
     others = os.environ.get("PYTHONPATH")
@@ -256,6 +263,13 @@ def places():
     if "PYTHONPATH" in os.environ:
         found += os.environ["PYTHONPATH"].split(os.pathsep)
     return [place for place in found if place and os.access(place, os.F_OK)]
+
+
+def take_environment(variables):
+    for item in variables.split("\0"):
+        name, _, value = item.partition("=")
+        if name:
+            os.environ[name] = value
 
 
 def awake(env):

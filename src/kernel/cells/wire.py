@@ -6,7 +6,7 @@ bytes, texts and bytes behind their length.
 import os
 import struct
 
-RUN = 1
+RUN, ENV = 1, 2
 READY, DISPLAY, ERROR, DONE = 128, 129, 130, 131
 MAIN = 1  # flag of DISPLAY: the value of the last expression
 HEAD = struct.Struct("<IHHI")

@@ -26,8 +26,13 @@ const CACHE = process.env.DENO_DIR;
 const isPlain = (name) => /^(?:@[^/]+\/)?[^./:][^:]*$/.test(name) && !module.isBuiltin(name);
 const packageOf = (name) => /^(?:@[^/]+\/)?[^/]+/.exec(name)[0];
 
-/** Whether an installation has brought the package of that name. */
-const isInstalled = (name) => fs.globSync(`${CACHE}/npm/*/${packageOf(name)}/registry.json`).length > 0;
+/** The address of a package that an installation has brought, the newest of it; undefined without one. */
+function installed(name) {
+  const owner = packageOf(name);
+  const versions = fs.globSync(`${CACHE}/npm/*/${owner}/[0-9]*`).map((found) => path.basename(found));
+  const [newest] = versions.sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+  return newest === undefined ? undefined : `npm:${owner}@${newest}${name.slice(owner.length)}`;
+}
 
 /** What a module of CommonJS looks like to an import. */
 const asModule = (value) => value?.[Symbol.toStringTag] === 'Module' ? value
@@ -40,7 +45,8 @@ function loadPlain(name, options) {
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND' || !error.message.includes(`'${name}'`)) throw error;
   }
-  if (isInstalled(name)) return import(`npm:${name}`, options);
+  const found = installed(name);
+  if (found !== undefined) return import(found, options);
   throw Object.assign(new TypeError(`Cannot find module '${name}'`), { code: 'ERR_MODULE_NOT_FOUND', missing: packageOf(name) });
 }
 

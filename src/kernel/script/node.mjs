@@ -2,6 +2,7 @@
 
 import module from 'node:module';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { end, furnish, here, Interrupted, isRunning, stray } from './around.mjs';
 import { inspect } from './display.mjs';
@@ -20,9 +21,32 @@ process.reallyExit = () => process.kill(process.pid, 'SIGKILL');
 process.on('uncaughtException', stray);
 process.on('unhandledRejection', stray);
 
+// Packages that were installed on demand are found by every module that does not find its own.
+const packages = pathToFileURL('/workspace/.sandglass/node/cell.js').href;
+const isPlain = (name) => /^(?:@[^/]+\/)?[^./:#][^:]*$/.test(name);
+
+/** Where the package lies that was installed; undefined without one. */
+function installed(name, context, next) {
+  try {
+    if (!context.conditions?.includes('require')) return next(name, { ...context, parentURL: packages });
+    return { url: pathToFileURL(module.createRequire(packages).resolve(name)).href, shortCircuit: true };
+  } catch {
+    return undefined;
+  }
+}
+
 module.registerHooks({
-  resolve: (name, context, next) =>
-    next(name, context.parentURL === import.meta.url ? { ...context, parentURL: here() } : context),
+  resolve(name, context, next) {
+    const own = context.parentURL === import.meta.url ? { ...context, parentURL: here() } : context;
+    if (!isPlain(name) || own.parentURL === packages) return next(name, own);
+    try {
+      return next(name, own);
+    } catch (error) {
+      const found = /MODULE_NOT_FOUND$/.test(error.code) ? installed(name, own, next) : undefined;
+      if (found === undefined) throw error;
+      return found;
+    }
+  },
 });
 furnish({ lineFd: line, heard, load: (name, options) => import(name, options), require: () => module.createRequire(here()) });
 

@@ -49,6 +49,48 @@ TEST(without_settings_the_way_to_set_them_is_told)
     CHECK_INT(npm.allow.len + pypi.allow.len, 0);
 }
 
+static const char *asked;
+
+static bool answer(const char *const *argv, struct buf *out)
+{
+    asked = argv[0];
+    buf_put_cstr(out, "https://default.test/simple/");
+    return true;
+}
+
+TEST(an_installer_that_nobody_told_anything_is_asked)
+{
+    AUTO_DNS struct net_dns *dns = net_dns_start();
+    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, pypi = {0}, told = {0};
+    struct err err = {0};
+    struct group_sources sources = places(dns, "asked");
+    sources.ask = answer;
+    CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
+    CHECK_CSTR(asked, "npm");
+    CHECK_CSTR(buf_cstr(&npm.allow), "default.test:443");
+    CHECK_OK(group_expand(STR("pypi"), &sources, &pypi, &err));
+    CHECK_CSTR(asked, "python3");
+    CHECK_CSTR(buf_cstr(&pypi.settings), "PIP_INDEX_URL=https://default.test/simple/\n");
+    asked = NULL;
+    test_write(sources.home, ".npmrc", "registry = https://own.test/\n");
+    CHECK_OK(group_expand(STR("npm"), &sources, &told, &err));
+    CHECK(asked == NULL);
+    CHECK_CSTR(buf_cstr(&told.allow), "own.test:443");
+}
+
+TEST(the_answer_of_a_program_is_a_url_or_none)
+{
+    static const char *const good[] = {"echo", "https://a.test/", NULL};
+    static const char *const bad[] = {"echo", "undefined", NULL};
+    static const char *const silent[] = {"true", NULL};
+    static const char *const none[] = {"no-such-program-here", NULL};
+    AUTO_BUF struct buf out = {0};
+    CHECK(!group_ask(bad, &out) && !group_ask(silent, &out) && !group_ask(none, &out));
+    CHECK_INT(out.len, 0);
+    CHECK(group_ask(good, &out));
+    CHECK_CSTR(buf_cstr(&out), "https://a.test/");
+}
+
 TEST(what_the_machine_is_configured_for_is_meant)
 {
     AUTO_DNS struct net_dns *dns = net_dns_start();

@@ -185,13 +185,13 @@ TEST(refusals_say_so_and_are_told_once)
         AUTO_CLIENT struct client client = {0};
         exchange(&house, "GET http://evil.test:PORT/ HTTP/1.1\r\nHost: evil.test:PORT\r\n\r\n",
                  &client);
-        CHECK(has(&client, "HTTP/1.1 403 Forbidden\r\n"));
+        CHECK(has(&client, "HTTP/1.1 403 Forbidden: blocked "));
         CHECK(has(&client, "X-Sandglass-Refused: host_not_allowed\r\n"));
         CHECK(has(&client, "the policy does not name this host"));
     }
     AUTO_CLIENT struct client client = {0};
     exchange(&house, "CONNECT evil.test:PORT HTTP/1.1\r\n\r\n", &client);
-    CHECK(has(&client, "HTTP/1.1 403 Forbidden\r\n"));
+    CHECK(has(&client, "HTTP/1.1 403 Forbidden: blocked "));
     CHECK(strstr(buf_cstr(&house.news), "proxy evil.test:") != NULL);
     struct str rest = buf_str(&house.news), line;
     int lines = 0;

@@ -330,7 +330,7 @@ TEST(each_request_is_judged_by_method_and_path)
     client_says(&stage, "POST /v1/a HTTP/1.1\r\nHost: ok.test\r\nContent-Length: 1\r\n\r\nx");
     CHECK(rewrite_is_over(stage.rewrite));
     CHECK_INT(stage.to_server.len, before);
-    CHECK(holds(&stage.to_client, "HTTP/1.1 403 Forbidden\r\n"));
+    CHECK(holds(&stage.to_client, "HTTP/1.1 403 Forbidden: "));
     CHECK(holds(&stage.to_client, "\"method_not_allowed\""));
     CHECK(holds(&stage.to_client, "X-Sandglass-Refused: method_not_allowed\r\n"));
 
@@ -448,6 +448,33 @@ TEST(answers_that_are_none_are_refused)
     server_says(&chunks, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
                          "8000000000000000\r\n");
     CHECK(rewrite_is_cut(chunks.rewrite));
+}
+
+TEST(answers_have_a_size_where_one_is_set)
+{
+    static const struct {
+        const char *answer;
+        bool passes;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n12345678", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123456789", false},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n4\r\n1234\r\n0\r\n\r\n",
+         true},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n4\r\n1234\r\n5\r\n12345\r\n0\r\n\r\n",
+         false},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct err err;
+        struct rewrite_options options = {.port = 443, .is_https = true, .answer_max = 8};
+        CHECK_OK(host_parse(STR("ok.test"), &options.host, &err));
+        AUTO_REWRITE struct rewrite *rewrite = rewrite_new(&options);
+        (void)rewrite_from_client(rewrite, STR("GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n"));
+        rewrite_from_server(rewrite, str_of(rows[i].answer));
+        CHECK(rewrite_is_over(rewrite) == !rows[i].passes);
+        bool told = strstr(buf_cstr(rewrite_to_client(rewrite)), "answer_too_large") != NULL;
+        CHECK(told || rewrite_is_cut(rewrite) == !rows[i].passes);
+    }
 }
 
 TEST(interim_answers_pass_and_end)

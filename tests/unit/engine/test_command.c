@@ -597,7 +597,7 @@ TEST(a_server_inside_is_reached)
     open_jails(&rig);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     CHECK_INT(RIG_CALL(&rig, engine_port_connect, str_of(rig.id), 8123, on_port), -1);
-    CHECK_INT(rig.why.code, ERR_UNAVAILABLE);
+    CHECK_INT(rig.why.code, ERR_NO_LISTENER);
     CHECK_INT(sh(&rig, rig.id, "exec python3 -m http.server 8123"), 0);
     int connected = -1;
     for (int i = 0; i < 100 && connected < 0; i++) {

@@ -575,7 +575,7 @@ TEST(servers_inside_can_be_reached)
         "s.bind(('::1' if len(sys.argv) > 1 else '127.0.0.1', 0)); s.listen(5)\n"
         "print(s.getsockname()[1], flush=True)\n"
         "c, _ = s.accept(); c.sendall(c.recv(100).upper()); c.close()\n";
-    CHECK_ERR(jail_connect(jail, 1, &err), ERR_UNAVAILABLE);
+    CHECK_ERR(jail_connect(jail, 1, &err), ERR_NO_LISTENER);
     CHECK_MSG("nothing listens on port 1");
     CHECK_ERR(jail_connect(jail, 0, &err), ERR_INVALID);
     for (int six = 0; six < 2; six++) {

@@ -499,6 +499,11 @@ TEST(the_pool_serves_and_refills)
         CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
         CHECK_CSTR(ran.text, "/tmp:\n\n/workspace:\n"); /* each one new */
     }
+    struct warden_counts counts = {0};
+    CHECK_OK(warden_count(own, &counts, &err));
+    CHECK_INT(counts.wanted, 3);
+    CHECK(counts.ready + counts.building <= 3);
+    CHECK_INT(counts.served + counts.built, 12);
     CHECK_OK(warden_pool(own, &plan, 0, 0, &err));
     struct jail_plan bad = {.limits.pids = 99999};
     CHECK_ERR(warden_pool(own, &bad, 3, 0, &err), ERR_INVALID);

@@ -160,6 +160,13 @@ static void *accept_all(void *arg)
 
 struct net_server *net_server_start(const char *ip, int port, net_serve *serve, void *ctx)
 {
+    struct net_server *server = net_server_try(ip, port, serve, ctx);
+    assert(server != NULL);
+    return server;
+}
+
+struct net_server *net_server_try(const char *ip, int port, net_serve *serve, void *ctx)
+{
     struct net_server *server = mem_alloc(sizeof *server);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     socklen_t size = sizeof address;
@@ -172,7 +179,11 @@ struct net_server *net_server_start(const char *ip, int port, net_serve *serve, 
                 bind(server->fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
                 listen(server->fd, 64) == 0 &&
                 getsockname(server->fd, (struct sockaddr *)&address, &size) == 0;
-    assert(good);
+    if (!good) {
+        (void)close(server->fd);
+        free(server);
+        return NULL;
+    }
     server->port = ntohs(address.sin_port);
     (void)pthread_mutex_init(&server->lock, NULL);
     (void)pthread_create(&server->thread, NULL, accept_all, server);

@@ -145,6 +145,55 @@ TEST(packages_are_names_that_no_installer_takes_for_options)
     CHECK_ERR(package_command(&bash, &package, 1, &arena, argv, &err), ERR_UNSUPPORTED);
 }
 
+TEST(packages_of_npm_are_names_too)
+{
+    static const struct {
+        const char *module, *node, *deno; /* NULL: none */
+    } rows[] = {{"left-pad", "left-pad", "left-pad"},
+                {"left-pad/lib/x.js", "left-pad", "left-pad"},
+                {"@my/tool/sub", "@my/tool", "@my/tool"},
+                {"npm:left-pad@^1", NULL, "npm:left-pad@^1"},
+                {"jsr:@std/path", NULL, "jsr:@std/path"},
+                {"./own.mjs", NULL, NULL},
+                {"/etc/passwd", NULL, NULL},
+                {"@my", NULL, NULL},
+                {"--registry=x", NULL, NULL},
+                {"https://host/x.js", NULL, NULL},
+                {"", NULL, NULL}};
+    static const struct runtime node = {.name = "node24", .language = "javascript"};
+    static const struct runtime deno = {.name = "deno", .language = "javascript"};
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct str package = {0};
+        CHECK(package_of_module(&node, str_of(rows[i].module), &package) == (rows[i].node != NULL));
+        if (rows[i].node != NULL)
+            CHECK(str_eq(package, str_of(rows[i].node)));
+        CHECK(package_of_module(&deno, str_of(rows[i].module), &package) == (rows[i].deno != NULL));
+        if (rows[i].deno != NULL)
+            CHECK(str_eq(package, str_of(rows[i].deno)));
+    }
+}
+
+TEST(requirements_of_npm_name_no_address)
+{
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    const char *argv[PACKAGE_ARGS_MAX];
+    static const struct runtime node = {.name = "node24", .language = "javascript"};
+    static const struct runtime deno = {.name = "deno", .language = "javascript"};
+    static const char *const bad[] = {"x@file:/etc", "user/repo", "git+https://host/x", "@/x",
+                                      "x@",          "../x",      "@my/--x y"};
+    for (size_t i = 0; i < countof(bad); i++)
+        CHECK_ERR(package_command(&node, (struct str[]){str_of(bad[i])}, 1, &arena, argv, &err),
+                  ERR_INVALID);
+    CHECK_OK(package_command(&node, (struct str[]){STR("@my/x@^1.2 || 3")}, 1, &arena, argv, &err));
+    CHECK_CSTR(argv[1], "npm");
+    CHECK_OK(package_command(&deno, (struct str[]){STR("x@1")}, 1, &arena, argv, &err));
+    CHECK_CSTR(argv[1], "cache");
+    CHECK_CSTR(argv[4], "npm:x@1");
+    CHECK_ERR(package_command(&node, (struct str[]){STR("x>=2,<3")}, 1, &arena, argv, &err),
+              ERR_INVALID);
+}
+
 TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
 {
     struct err err = {0};

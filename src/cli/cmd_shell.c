@@ -1,0 +1,205 @@
+/* sandglass shell: a terminal in a sandbox, in this terminal.
+ *
+ * The shell is a command of the server's: it outlives this program, and who lost it comes back with
+ * --attach. Keys go up as they are typed; a change of the window is told at once. */
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/commands.h"
+#include "cli/watching.h"
+
+enum { KEYS_MAX = 4096, END_OF_INPUT = 4, LEAVE = 0x1d /* Ctrl-] */ };
+
+struct shell {
+    struct watching watching; /* first */
+    int waits_fd;             /* readable when a key or a signal is there */
+    int signal_fd;
+};
+
+struct source {
+    const char *bytes;
+    size_t left;
+};
+
+static long give_keys(void *ctx, char *out, size_t room)
+{
+    struct source *source = ctx;
+    size_t count = MIN(source->left, room);
+    memcpy(out, source->bytes, count);
+    source->bytes += count;
+    source->left -= count;
+    return (long)count;
+}
+
+static void send_size(struct watching *watching)
+{
+    struct winsize size;
+    AUTO_BUF struct buf path = {0};
+    AUTO_BUF struct buf body = {0};
+    if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0 ||
+        (size.ws_row == watching->size.ws_row && size.ws_col == watching->size.ws_col))
+        return;
+    watching->size = size;
+    remote_path(&path, "/v1/commands/%s/resize", watching->id);
+    buf_printf(&body, "{\"rows\":%d,\"cols\":%d}", size.ws_row, size.ws_col);
+    (void)sg_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), NULL);
+}
+
+static void send_keys(struct watching *watching, struct str keys)
+{
+    struct source source = {keys.ptr, keys.len};
+    AUTO_BUF struct buf path = {0};
+    if (keys.len == 0)
+        return;
+    remote_path(&path, "/v1/commands/%s/stdin", watching->id);
+    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source,
+                    (int64_t)source.left, NULL);
+}
+
+/* For sg_stream: 0 to go on, 1 to be asked no more, -1 to end it. */
+static int on_ready(void *ctx)
+{
+    struct shell *shell = ctx;
+    struct watching *watching = &shell->watching;
+    struct epoll_event ready[2];
+    struct signalfd_siginfo news;
+    static const char end = END_OF_INPUT;
+    char keys[KEYS_MAX];
+    int count = epoll_wait(shell->waits_fd, ready, 2, 0);
+    for (int i = 0; i < count; i++) {
+        if (ready[i].data.fd == shell->signal_fd) {
+            (void)!read(shell->signal_fd, &news, sizeof news);
+            send_size(watching);
+            continue;
+        }
+        ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
+        if (got <= 0) { /* a terminal's way to say that nothing more is typed */
+            send_keys(watching, str_n(&end, 1));
+            return 1;
+        }
+        struct str typed = str_n(keys, (size_t)got);
+        size_t leave = str_find_char(typed, LEAVE);
+        send_keys(watching, str_slice(typed, 0, leave));
+        watching->is_left = leave < typed.len;
+        if (watching->is_left)
+            return -1;
+    }
+    return 0;
+}
+
+/* Keys go to the sandbox as they are typed: this side's terminal does nothing with them. */
+static bool make_raw(struct termios *before)
+{
+    if (tcgetattr(STDIN_FILENO, before) < 0)
+        return false;
+    struct termios raw = *before;
+    cfmakeraw(&raw);
+    return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+/* Keys and changes of the window, as one descriptor. A regular file as input has no news to wait
+ * for; then only the end of it is sent. */
+static int wait_for_both(struct shell *shell, struct err *err)
+{
+    sigset_t changes;
+    struct epoll_event input = {.events = EPOLLIN, .data.fd = STDIN_FILENO};
+    (void)sigemptyset(&changes);
+    (void)sigaddset(&changes, SIGWINCH);
+    (void)sigprocmask(SIG_BLOCK, &changes, NULL);
+    shell->signal_fd = signalfd(-1, &changes, SFD_CLOEXEC | SFD_NONBLOCK);
+    shell->waits_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event signals = {.events = EPOLLIN, .data.fd = shell->signal_fd};
+    if (shell->signal_fd < 0 || shell->waits_fd < 0 ||
+        epoll_ctl(shell->waits_fd, EPOLL_CTL_ADD, shell->signal_fd, &signals) < 0)
+        return err_set(err, ERR_INTERNAL, "cannot wait for the terminal");
+    if (epoll_ctl(shell->waits_fd, EPOLL_CTL_ADD, STDIN_FILENO, &input) < 0)
+        return err_set(err, ERR_INVALID, "standard input must be a terminal or a pipe");
+    return 0;
+}
+
+/* The best shell that the sandbox has. */
+static int start(const struct cli_call *call, struct watching *watching, struct buf *id,
+                 struct err *err)
+{
+    AUTO_JSON struct json_t *command = NULL;
+    AUTO_BUF struct buf path = {0}, body = {0};
+    buf_printf(&body,
+               "{\"command\":\"if command -v bash >/dev/null; then exec bash -i; fi; exec sh -i\","
+               "\"tty\":true,\"stdin\":true,\"detached\":true,\"timeoutMs\":-1,\"rows\":%d,"
+               "\"cols\":%d}",
+               watching->size.ws_row, watching->size.ws_col);
+    remote_path(&path, "/v1/sandboxes/%s/commands", call->args[0]);
+    if (remote_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), &command, err) < 0)
+        return -1;
+    buf_put(id, remote_text(command, "id"));
+    return 0;
+}
+
+static int attend(const struct cli_call *call, struct shell *shell, struct err *err)
+{
+    struct watching *watching = &shell->watching;
+    AUTO_BUF struct buf path = {0};
+    struct termios before;
+    remote_path(&path, "/v1/commands/%s/logs?follow=true", watching->id);
+    if (wait_for_both(shell, err) < 0)
+        return -1;
+    if (cli_value(call, "attach") != NULL) {
+        watching->size = (struct winsize){0};
+        send_size(watching);
+    }
+    bool is_raw = make_raw(&before);
+    int result = sg_stream(watching->client, "GET", buf_cstr(&path), NULL, watch_line,
+                           shell->waits_fd, on_ready, shell);
+    if (is_raw)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    if (!watching->has_ended)
+        (void)fprintf(stderr, "\n%s; come back with: sandglass shell %s --attach %s\n",
+                      watching->is_left ? "left" : "the connection is lost", call->args[0],
+                      watching->id);
+    return watching->is_left ? EXIT_OK : watch_conclude(watching, result, err);
+}
+
+static int run_shell(const struct cli_call *call, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_BUF struct buf id = {0};
+    struct shell shell = {.waits_fd = -1, .signal_fd = -1};
+    const char *attach = cli_value(call, "attach");
+    struct winsize size = {0};
+    (void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+    shell.watching.size =
+        size.ws_row > 0 && size.ws_col > 0 ? size : (struct winsize){.ws_row = 24, .ws_col = 80};
+    if (remote_open(call, &client, err) < 0)
+        return -1;
+    shell.watching.client = client;
+    if (attach != NULL)
+        buf_put_cstr(&id, attach);
+    else if (start(call, &shell.watching, &id, err) < 0)
+        return -1;
+    shell.watching.id = buf_cstr(&id);
+    int code = attend(call, &shell, err);
+    fd_close(&shell.waits_fd);
+    fd_close(&shell.signal_fd);
+    return code;
+}
+
+static const struct cli_option shell_options[] = {
+    REMOTE_OPTIONS, {0, "attach", "COMMAND", "Come back to a shell that goes on"}, {0}};
+
+const struct cli_verb cmd_shell = {
+    .name = "shell",
+    .args = "ID",
+    .summary = "A shell in a sandbox, in this terminal",
+    .details =
+        "Its exit code is this program's. Ctrl-] leaves it running, and so does a connection\n"
+        "that is lost; --attach comes back to it.",
+    .options = shell_options,
+    .args_min = 1,
+    .args_max = 1,
+    .run = run_shell,
+};
