@@ -63,6 +63,7 @@ export class WorkerBackend implements ZoneBackend {
     if (child === undefined || child.exitCode !== null) return;
     await new Promise<void>((ended) => {
       child.once('exit', () => ended());
+      child.ref(); // who waits for its end is not ended before it
       child.stdin?.end();
     });
   }
