@@ -135,10 +135,37 @@ static void measure_live(struct bench *bench, struct layers *layers)
     measure_freeze(bench, warden, jail);
 }
 
+/* As the daemon does it: the layer lies in memory, and is copied to disk behind this. */
+static void measure_memory(struct bench *bench)
+{
+    static double taken[SAMPLES];
+    AUTO_WARDEN struct warden_link *warden = NULL;
+    AUTO_JAIL struct jail *jail = NULL;
+    AUTO_CLOSE int last = -1;
+    struct jail_plan plan = {.overlay = true};
+    check(warden_start(&warden, &err));
+    if (warden_host(warden)->no_memory[0] != '\0')
+        plan.limits.memory_bytes = plan.limits.cpu_milli = JAIL_UNLIMITED;
+    check(jail_make(warden, &plan, &jail, &err));
+    for (int i = 0; i < SAMPLES; i++) {
+        int64_t begin = clock_now_ns();
+        int sealed = jail_seal(jail, &plan, 0, INT64_MAX, &err);
+        check(sealed);
+        taken[i] = since_us(begin);
+        if (last >= 0)
+            check(tree_reclaim(last, &err));
+        fd_close(&last);
+        last = sealed;
+    }
+    bench_samples(bench, "jail_checkpoint_memory", "us", taken, SAMPLES, NULL,
+                  "jail running; as the daemon does it");
+}
+
 void layers_rows_measure(struct bench *bench, struct layers *layers)
 {
     measure_files(bench, layers);
     measure_live(bench, layers);
+    measure_memory(bench);
 }
 
 static void remove_store(void)

@@ -164,8 +164,10 @@ static struct MHD_Response *make_body(struct request *request)
 {
     if (request->flow != NULL) {
         int64_t length = flow_length(request->flow);
+        /* The library clears the block of each response that it makes. */
+        size_t block = length < 0 ? FLOW_BLOCK : (size_t)MAX(MIN(length, FLOW_BLOCK), 1);
         return MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
-                                                 FLOW_BLOCK, read_flow, request, NULL);
+                                                 block, read_flow, request, NULL);
     }
     if (request->on_upgrade != NULL)
         return MHD_create_response_for_upgrade(on_upgraded, request);

@@ -147,9 +147,9 @@ const struct config_key config_keys[] = {
      .note = "json, numpy, pandas and matplotlib",
      .help = "What that process imports; packages that are not there are left out"},
     {"jail", "kernels", NUMBER(0, 64, "4"), AT(config_jail, kernels),
-     .help =
-         "Python kernels that wait forked in jails of their own, at most; about 5 MB each, from "
-         "the template on; one after `pool_idle_ms`"},
+     .help = "Kernels that wait in jails of their own, at most: of Python, forked, about 5 MB "
+             "each, from the template on; of Node two, about 45 MB each, from the second one on; "
+             "one after `pool_idle_ms`"},
 
     {"", "isolate", CONFIG_TABLE, AT(config, isolate), .opens = "isolate",
      .help = "What a JavaScript isolate gets that asks for nothing else"},

@@ -288,6 +288,8 @@ int context_start(struct context *context, struct err *err)
     context->again.run = pump_again;
     context->signal = 0;
     jail_template_want(context->place->provider, context->runtime);
+    if (!context->is_ahead)
+        jail_spares_started(context->place->provider, context->runtime);
     if (ask_start(context, may_fork(context), err) < 0) {
         context_drop_kernel(context);
         return -1;

@@ -9,16 +9,15 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "engine/jail_keep.h"
 #include "engine/layer_tree.h"
 
 enum {
     LAYERS_MAX = 120, /* of one root */
-    MERGE_AT = 8,     /* so many of its own become one at the next copy */
+    MERGE_AT = 64,    /* so many of its own become one at the next copy: nobody did it before */
 };
 
 /* --- Images --- */
-
-#define IMAGE "layers"
 
 /* What is there already is left out: a snapshot and a sandbox made from it may share layers. */
 int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
@@ -26,7 +25,7 @@ int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
     struct str rest = image, part;
     if (image.len == 0)
         return 0;
-    if (!str_split(&rest, '/', &part) || !str_eq(part, STR(IMAGE)))
+    if (!str_split(&rest, '/', &part) || !str_eq(part, STR(JAIL_IMAGE)))
         return err_set(err, ERR_INVALID, "'%.40s' is no image of the tier 'jail'", image.ptr);
     while (rest.len > 0 && str_split(&rest, '/', &part)) {
         bool is_known = false;
@@ -44,7 +43,7 @@ int jail_layers_add(layer_ids *ids, struct str image, struct err *err)
 
 static void put_image(const layer_ids *ids, struct buf *out)
 {
-    buf_put_cstr(out, IMAGE);
+    buf_put_cstr(out, JAIL_IMAGE);
     VEC_EACH (id, ids)
         buf_printf(out, "/%.*s", STR_ARG(*id));
 }
@@ -109,25 +108,7 @@ bool jail_layers_exist(struct provider *provider, struct str image)
     return all;
 }
 
-/* --- Keeping: freeze, copy, let go on, sync --- */
-
-struct keeping {
-    struct job job; /* first */
-    struct jail_fresh fresh;
-    struct keeping *next;
-    struct provider *provider;
-    struct place *place; /* NULL: it has gone, and nobody waits */
-    enum jail_keep how;
-    bool is_frozen, is_copied;
-    int source_fd, new_fd, dir_fd, trash_fd;
-    struct buf merged; /* image of the frozen ones that become part of it */
-    struct buf below;  /* image that the new layer stands on */
-    uint64_t bytes, entries;
-    int result;
-    struct err err;
-    image_done *done;
-    void *ctx;
-};
+/* --- Keeping: seal, copy, sync; or freeze, copy, let go on, sync --- */
 
 static void on_let_go(UNUSED struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
@@ -154,11 +135,34 @@ static void keeping_free(struct keeping *keeping)
             break;
         }
     jail_layers_end(keeping->provider, &keeping->fresh);
-    fd_close(&keeping->source_fd);
+    VEC_EACH (fd, &keeping->sources)
+        fd_close(fd);
+    vec_done(&keeping->sources);
     fd_close(&keeping->new_fd);
     buf_done(&keeping->merged);
     buf_done(&keeping->below);
     free(keeping);
+}
+
+/* What the place had written in this life before. */
+static int64_t bytes_below(const struct keeping *keeping)
+{
+    return keeping->place == NULL || keeping->merged.len > 0 ? 0 : keeping->place->sealed.bytes;
+}
+
+/* From now on the place stands on what was kept, unless something else came between. */
+static void stand(struct keeping *keeping, int64_t bytes)
+{
+    struct place *place = keeping->place;
+    AUTO_BUF struct buf image = {0};
+    if (!keeping->is_sealed || place == NULL || keeping->version != place->sealed.version)
+        return;
+    if (keeping->merged.len == 0)
+        buf_put(&image, buf_str(&place->own_image));
+    buf_printf(&image, "%s/%s", image.len == 0 ? JAIL_IMAGE : "", keeping->fresh.id);
+    jail_seal_kept(place, buf_str(&image), (int64_t)(keeping->bytes - keeping->merged_bytes),
+                   bytes);
+    jail_layers_squash(place);
 }
 
 static void finish(struct keeping *keeping, const struct err *why)
@@ -166,7 +170,11 @@ static void finish(struct keeping *keeping, const struct err *why)
     AUTO_BUF struct buf image = {0};
     image_done *done = keeping->done;
     void *ctx = keeping->ctx;
-    int64_t bytes = (int64_t)keeping->bytes;
+    int64_t bytes = (int64_t)keeping->bytes + bytes_below(keeping);
+    if (why == NULL && keeping->how == JAIL_KEEP_SQUASH)
+        jail_squashed(keeping);
+    else if (why == NULL)
+        stand(keeping, bytes);
     if (why != NULL || keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
     if (why == NULL)
@@ -204,7 +212,13 @@ static int lay_all(struct keeping *keeping, struct err *err)
     }
     vec_done(&ids);
     laying.links = false;
-    if (done < 0 || layer_lay(&laying, keeping->source_fd, err) < 0)
+    keeping->merged_bytes = laying.bytes;
+    for (size_t i = 0; done == 0 && i < keeping->sources.len; i++) {
+        laying.above_fds = keeping->sources.ptr + i + 1;
+        laying.above_count = keeping->sources.len - i - 1;
+        done = layer_lay(&laying, keeping->sources.ptr[i], err);
+    }
+    if (done < 0)
         return -1;
     keeping->bytes = laying.bytes;
     keeping->entries = laying.entries;
@@ -231,6 +245,8 @@ static int place_layer(struct keeping *keeping, struct err *err)
         return -1;
     if (SYS(renameat(keeping->dir_fd, name, keeping->dir_fd, keeping->fresh.id)) < 0)
         return err_sys(err, errno, "place a layer");
+    if (keeping->how == JAIL_KEEP_SQUASH)
+        CRASH_POINT("squash.placed");
     CRASH_POINT("keep.placed");
     return SYS(fsync(keeping->dir_fd)) < 0 ? err_sys(err, errno, "sync the layers") : 0;
 }
@@ -241,8 +257,6 @@ static void run_keeping(struct job *base)
     keeping->result =
         keeping->is_copied ? place_layer(keeping, &keeping->err) : copy(keeping, &keeping->err);
 }
-
-static void submit(struct keeping *keeping);
 
 static void keeping_done(struct job *base, bool canceled)
 {
@@ -256,10 +270,10 @@ static void keeping_done(struct job *base, bool canceled)
     keeping->is_copied = true;
     if (keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
-    submit(keeping);
+    keeping_submit(keeping);
 }
 
-static void submit(struct keeping *keeping)
+void keeping_submit(struct keeping *keeping)
 {
     struct err err = {0};
     keeping->job = (struct job){.run = run_keeping, .done = keeping_done};
@@ -267,21 +281,54 @@ static void submit(struct keeping *keeping)
         finish(keeping, &err);
 }
 
+/* What the place stands on and what it has written since belong together. */
+/* Long stacks become one layer, of links to what is there. */
+static void choose_below(struct keeping *keeping, const struct place *place)
+{
+    struct err err = {0};
+    layer_ids base = {0}, own = {0};
+    (void)!jail_layers_add(&own, buf_str(&place->own_image), &err);
+    if (keeping->how == JAIL_KEEP_WHOLE)
+        (void)!jail_layers_add(&base, buf_str(&place->base_image), &err);
+    bool merges = own.len >= MERGE_AT;
+    VEC_EACH (id, &own)
+        if (!merges)
+            *vec_push(&base) = *id;
+    put_image(&base, &keeping->below);
+    if (merges)
+        put_image(&own, &keeping->merged);
+    vec_done(&own);
+    vec_done(&base);
+}
+
+static int gather(struct keeping *keeping, const struct place *place, struct err *err)
+{
+    choose_below(keeping, place);
+    VEC_EACH (fd, &place->sealed.fresh) {
+        int copy = SYS(fcntl(*fd, F_DUPFD_CLOEXEC, 3));
+        if (copy < 0)
+            return err_sys(err, errno, "keep a descriptor");
+        *vec_push(&keeping->sources) = copy;
+    }
+    return 0;
+}
+
 static void on_layer(struct request *request, const struct warden_event *event,
                      const struct err *why)
 {
     struct keeping *keeping = request->ctx;
-    struct err gone = {0};
-    if (why == NULL)
-        keeping->source_fd = event->fd;
-    if (why == NULL && keeping->place == NULL) {
-        (void)err_set(&gone, ERR_GONE, "the sandbox ended");
-        why = &gone;
-    }
-    if (why == NULL)
-        submit(keeping);
-    else
+    struct err err = {0};
+    if (why != NULL) {
         finish(keeping, why);
+        return;
+    }
+    int done = keeping->place == NULL ? err_set(&err, ERR_GONE, "the sandbox ended")
+                                      : gather(keeping, keeping->place, &err);
+    *vec_push(&keeping->sources) = event->fd;
+    if (done == 0)
+        keeping_submit(keeping);
+    else
+        finish(keeping, &err);
 }
 
 static void ask_layer(struct keeping *keeping)
@@ -334,62 +381,105 @@ static void freeze(struct keeping *keeping)
     finish(keeping, &err);
 }
 
-/* Long stacks become one layer, of links to what is there. */
-static void choose_below(struct keeping *keeping, const struct place *place)
+/* --- Sealing --- */
+
+static void on_sealed(struct request *request, const struct warden_event *event,
+                      const struct err *why)
 {
+    struct keeping *keeping = request->ctx;
+    struct place *place = keeping->place;
     struct err err = {0};
-    layer_ids base = {0}, own = {0};
-    (void)!jail_layers_add(&own, buf_str(&place->own_image), &err);
-    if (keeping->how == JAIL_KEEP_WHOLE)
-        (void)!jail_layers_add(&base, buf_str(&place->base_image), &err);
-    bool merges = own.len >= MERGE_AT;
-    VEC_EACH (id, &own)
-        if (!merges)
-            *vec_push(&base) = *id;
-    put_image(&base, &keeping->below);
-    if (merges)
-        put_image(&own, &keeping->merged);
-    vec_done(&own);
-    vec_done(&base);
+    bool is_ours = place != NULL && place->sealed.version == keeping->version;
+    AUTO_CLOSE int fd = why == NULL ? event->fd : -1;
+    if (is_ours) {
+        jail_release(place->jail);
+        place_watch(place);
+    }
+    if (is_ours && why != NULL) {
+        log_debug("jail.seal", LOG_STR("error", why->msg));
+        freeze(keeping); /* nothing has changed: it is copied while it stands still */
+        return;
+    }
+    if (!is_ours) {
+        (void)err_set(&err, ERR_GONE, "the sandbox ended or was rolled back");
+        finish(keeping, why != NULL ? why : &err);
+        return;
+    }
+    jail_seal_taken(place, fd_take(&fd));
+    keeping->version = place->sealed.version;
+    keeping->is_sealed = true;
+    if (gather(keeping, place, &err) == 0)
+        keeping_submit(keeping);
+    else
+        finish(keeping, &err);
 }
 
-void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx)
+static bool is_kept_already(const struct keeping *keeping)
 {
-    struct jail_layers *layers = place->provider->layers;
-    struct keeping *keeping = mem_alloc(sizeof *keeping);
-    *keeping = (struct keeping){.provider = place->provider,
-                                .place = place,
-                                .how = how,
-                                .source_fd = -1,
-                                .new_fd = -1,
-                                .dir_fd = layers->dir_fd,
-                                .trash_fd = layers->trash_fd,
-                                .next = layers->keepings,
-                                .done = done,
-                                .ctx = ctx};
-    layers->keepings = keeping;
-    jail_layers_begin(place->provider, &keeping->fresh);
-    choose_below(keeping, place);
-    freeze(keeping);
+    for (const struct keeping *other = keeping->next; other != NULL; other = other->next)
+        if (other->place == keeping->place && other->how != JAIL_KEEP_SQUASH)
+            return true;
+    return false;
 }
 
-void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx)
+/* A pause stands still anyway. */
+static bool seal(struct keeping *keeping)
+{
+    struct place *place = keeping->place;
+    struct err err = {0};
+    uint32_t number = 0;
+    if (keeping->how == JAIL_KEEP_PAUSE || is_kept_already(keeping) ||
+        place->provider->warden == NULL || place->rolling != NULL ||
+        jail_seal_ask(place, &number, &err) < 0)
+        return false;
+    keeping->version = place->sealed.version;
+    (void)jail_warden_asked(place->provider, number, on_sealed, keeping);
+    return true;
+}
+
+struct keeping *keeping_new(struct provider *provider, struct place *place, enum jail_keep how)
 {
     struct jail_layers *layers = provider->layers;
     struct keeping *keeping = mem_alloc(sizeof *keeping);
     *keeping = (struct keeping){.provider = provider,
-                                .how = JAIL_KEEP_WHOLE,
-                                .source_fd = dir_fd,
+                                .place = place,
+                                .how = how,
                                 .new_fd = -1,
                                 .dir_fd = layers->dir_fd,
                                 .trash_fd = layers->trash_fd,
-                                .next = layers->keepings,
-                                .done = done,
-                                .ctx = ctx};
+                                .next = layers->keepings};
     layers->keepings = keeping;
     jail_layers_begin(provider, &keeping->fresh);
-    buf_put_cstr(&keeping->below, IMAGE);
-    submit(keeping);
+    return keeping;
+}
+
+void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx)
+{
+    struct keeping *keeping = keeping_new(place->provider, place, how);
+    keeping->done = done;
+    keeping->ctx = ctx;
+    if (!seal(keeping))
+        freeze(keeping);
+}
+
+void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx)
+{
+    struct keeping *keeping = keeping_new(provider, NULL, JAIL_KEEP_WHOLE);
+    keeping->done = done;
+    keeping->ctx = ctx;
+    buf_put_cstr(&keeping->below, JAIL_IMAGE);
+    *vec_push(&keeping->sources) = dir_fd;
+    keeping_submit(keeping);
+}
+
+void jail_layers_each_kept(struct provider *provider, void (*mark)(void *ctx, struct str image),
+                           void *ctx)
+{
+    for (const struct keeping *keeping = provider->layers->keepings; keeping != NULL;
+         keeping = keeping->next) {
+        mark(ctx, buf_str(&keeping->below));
+        mark(ctx, buf_str(&keeping->merged));
+    }
 }
 
 void jail_layers_leave(struct place *place, const struct err *why)
@@ -401,7 +491,8 @@ void jail_layers_leave(struct place *place, const struct err *why)
             keeping->place = NULL;
             keeping->done = NULL;
             atomic_store(&keeping->job.cancel, true);
-            done(keeping->ctx, (struct str){0}, 0, why);
+            if (done != NULL)
+                done(keeping->ctx, (struct str){0}, 0, why);
         }
         keeping = next;
     }

@@ -7,10 +7,11 @@
  *     layers/.new-ID  on its way
  *     layers/.trash   on its way out
  *
- * A sandbox writes into memory. Its state as an image is a list of layers, lowest first, in one
- * text: "layers/ID/ID". Images are named by rows of the store (paused sandboxes, checkpoints,
- * snapshots); a layer that no image, no place and no work under way names is swept. There is no
- * count that could disagree with that. */
+ * A sandbox writes into memory; what it has written is sealed there and copied from there, or
+ * copied while the sandbox stands still. Its state as an image is a list of layers, lowest first,
+ * in one text: "layers/ID/ID". Images are named by rows of the store (paused sandboxes,
+ * checkpoints, snapshots); a layer that no image, no place and no work under way names is swept.
+ * There is no count that could disagree with that. */
 
 #include "base/id.h"
 #include "base/vec.h"
@@ -60,10 +61,17 @@ void jail_layers_stand(struct place *place, struct str image);
 
 /* What the place has written becomes a layer. It is frozen while it is copied; a pause leaves it
  * so. The image names the layers above the place's snapshots, or, WHOLE, those as well. */
-enum jail_keep { JAIL_KEEP_PAUSE, JAIL_KEEP_CHECKPOINT, JAIL_KEEP_WHOLE };
+enum jail_keep { JAIL_KEEP_PAUSE, JAIL_KEEP_CHECKPOINT, JAIL_KEEP_WHOLE, JAIL_KEEP_SQUASH };
 void jail_layers_keep(struct place *place, enum jail_keep how, image_done *done, void *ctx);
+/* Makes one layer of those that the place stands on, if they are many, behind everybody's back: the
+ * next root is made of it, and what is kept next stands on it. Images that name the old ones keep
+ * them. */
+void jail_layers_squash(struct place *place);
 /* The same of a directory of the host; takes the descriptor. */
 void jail_layers_take(struct provider *provider, int dir_fd, image_done *done, void *ctx);
+/* Calls `mark` for every image that a copy under way reads or stands on. */
+void jail_layers_each_kept(struct provider *provider, void (*mark)(void *ctx, struct str image),
+                           void *ctx);
 /* The place goes: whoever waits hears it. */
 void jail_layers_leave(struct place *place, const struct err *why);
 
@@ -71,3 +79,13 @@ void jail_layers_leave(struct place *place, const struct err *why);
 void jail_layers_sweep_soon(struct provider *provider);
 void jail_layers_reclaim(struct provider *provider, engine_done *done, void *ctx);
 bool jail_layers_exist(struct provider *provider, struct str image);
+
+/* jail_seal.c. Holds the place's jail until it is answered; BUSY when anything runs in it. */
+int jail_seal_ask(struct place *place, uint32_t *ret_number, struct err *err) MUST_USE;
+/* The answer: takes the layer. */
+void jail_seal_taken(struct place *place, int fd);
+/* All that was sealed is in this image now, which the place stands on. `bytes` of it were written
+ * in this life, `sealed_bytes` are what the sealed layers hold. */
+void jail_seal_kept(struct place *place, struct str image, int64_t sealed_bytes, int64_t bytes);
+/* The place goes, or gets another jail. */
+void jail_seal_forget(struct place *place);

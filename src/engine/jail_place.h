@@ -67,6 +67,18 @@ struct asked_op {
     void (*on_event)(struct asked_op *op, const struct jail_event *event, const struct err *why);
 };
 
+typedef VEC(int) place_fds;
+
+/* Layers of a place that were sealed in its jail (jail_seal.c), oldest first. */
+struct place_sealed {
+    place_fds fresh; /* in no image yet */
+    place_fds stale; /* in own_image, and still part of the jail's root */
+    int64_t stale_bytes;
+    int64_t bytes;      /* of own_image, as far as it was written in this life */
+    struct buf mounted; /* the image that the jail's root was made of last, "": own_image */
+    uint32_t version;   /* changes with any of these */
+};
+
 struct place {
     struct place *next; /* of the provider's */
     struct provider *provider;
@@ -87,12 +99,13 @@ struct place {
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
     struct buf base_image, own_image; /* what it stands on: its snapshots; what it goes on from */
-    struct rolling *rolling;          /* a rollback under way */
-    struct network *net;              /* what holds */
-    struct gateway_session *network;  /* NULL: no socket of it leads out */
-    VEC(uint16_t) ports;              /* that lead to it besides those of every gateway */
-    struct net_change *net_change;    /* under way */
-    int64_t net_moved;                /* bytes, by whatever gateway */
+    struct place_sealed sealed;
+    struct rolling *rolling;         /* a rollback under way */
+    struct network *net;             /* what holds */
+    struct gateway_session *network; /* NULL: no socket of it leads out */
+    VEC(uint16_t) ports;             /* that lead to it besides those of every gateway */
+    struct net_change *net_change;   /* under way */
+    int64_t net_moved;               /* bytes, by whatever gateway */
     bool is_gone, is_pumping, is_ended;
     bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -114,6 +127,8 @@ void place_discard(struct place *place);
 /* jail_spare.c: places that wait with a kernel in them. */
 /* Makes what is missing when there is time; called whenever that may have changed. */
 void jail_spares_tend(struct provider *provider);
+/* A kernel is started that somebody waits for: the next of its runtime may be made ahead. */
+void jail_spares_started(struct provider *provider, const struct runtime *runtime);
 /* One that fits, now the caller's, with a kernel that runs; NULL when there is none. Memory and
  * processor time are still those of the pool's plan. */
 struct place *jail_spare_take(struct provider *provider, const struct place_spec *spec);

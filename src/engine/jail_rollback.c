@@ -88,6 +88,7 @@ static void exchange(struct rolling *rolling, struct jail *jail)
         finish(rolling, &err);
         return;
     }
+    jail_seal_forget(place);
     jail_layers_stand(place, buf_str(&rolling->image));
     struct network *network = place->net;
     rolling->old = old;

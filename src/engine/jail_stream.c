@@ -46,6 +46,7 @@ struct reader {
     struct jail_file question;
     struct arena arena;
     bool is_looking; /* at what it is; then it is read */
+    bool is_reading; /* the first look asks for its first bytes too */
     bool is_stopped, is_answered, has_ended, is_telling, is_freed;
     struct err err;
 };
@@ -125,6 +126,35 @@ static int ask_contents(struct reader *reader, struct err *err)
     return 0;
 }
 
+/* Its first question brought all of it: what is small needs no pipe and no process inside. */
+static void tell_all(struct reader *reader, const struct jail_file_answer *answer)
+{
+    struct file_info info = jail_file_info(reader->question.path, &answer->stat);
+    uint64_t offset = reader->question.offset, size = answer->size;
+    /* The calls may ask the jail something, which ends the answer's life. It may have grown since
+     * its size was looked at: what the head says is what is sent. */
+    uint64_t there = size > offset ? size - offset : 0;
+    size_t len = (size_t)MIN((uint64_t)answer->bytes.len, there);
+    struct str bytes = arena_dup(&reader->arena, str_slice(answer->bytes, 0, len));
+    reader->is_looking = false;
+    reader->is_answered = true;
+    reader->is_telling = true;
+    reader->calls.on_head(reader->ctx, &info);
+    if (!reader->is_freed && bytes.len > 0)
+        reader->calls.on_data(reader->ctx, bytes);
+    reader->is_telling = false;
+    if (reader->is_freed)
+        reader_done(reader);
+    else
+        end_reader(reader, NULL);
+}
+
+static bool is_all(const struct reader *reader, const struct jail_file_answer *answer)
+{
+    return reader->is_reading &&
+           (!answer->truncated || answer->bytes.len == reader->question.limit);
+}
+
 static void tell_head(struct reader *reader, const struct files_stat *stat)
 {
     struct err err = {0};
@@ -154,7 +184,10 @@ static void on_reader_event(struct asked_op *op, const struct jail_event *event,
         reader->place = NULL;
         end_reader(reader, why);
     } else if (event->type == JAIL_EVENT_FILE && reader->is_looking) {
-        tell_head(reader, &event->file->stat);
+        if (is_all(reader, event->file))
+            tell_all(reader, event->file);
+        else
+            tell_head(reader, &event->file->stat);
     } else if (event->type == JAIL_EVENT_FAILED && reader->is_looking) {
         end_reader(reader, &event->err);
     } else {
@@ -187,6 +220,14 @@ int jail_file_get(struct place *place, const struct file_get *get,
         .limit = get->limit,
     };
     look.path = reader->question.path;
+    /* Past any file there is nothing to read, but a size to be told. */
+    reader->is_reading =
+        reader->question.verb == JAIL_FILE_READ_TO && get->offset < INT64_MAX - JAIL_FILE_BYTES_MAX;
+    if (reader->is_reading)
+        look = (struct jail_file){.verb = JAIL_FILE_READ,
+                                  .path = reader->question.path,
+                                  .offset = get->offset,
+                                  .limit = get->limit};
     if (jail_ask_file(place->jail, &look, -1, &id, err) < 0) {
         reader->place = NULL;
         reader_done(reader);

@@ -51,7 +51,9 @@ static void mark_all(struct provider *provider, struct map *named)
     for (const struct place *place = provider->places; place != NULL; place = place->next) {
         mark_image(named, buf_str(&place->base_image));
         mark_image(named, buf_str(&place->own_image));
+        mark_image(named, buf_str(&place->sealed.mounted));
     }
+    jail_layers_each_kept(provider, mark_image, named);
     for (const struct jail_fresh *fresh = provider->layers->fresh; fresh != NULL;
          fresh = fresh->next)
         (void)map_put(named, str_of(fresh->id), named);

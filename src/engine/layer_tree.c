@@ -20,14 +20,15 @@
 
 #define OPAQUE "user.overlay.opaque"
 
-enum { NAMES_MAX = 64 << 10, VALUE_MAX = 64 << 10, CHUNK = 1 << 24 };
+enum { NAMES_MAX = 64 << 10, VALUE_MAX = 64 << 10, CHUNK = 1 << 24, ABOVE_MAX = 16 };
 
 /* A directory that is being laid. */
 struct level {
     DIR *dir;   /* of the source */
     int target; /* its place */
     struct stat st;
-    size_t path_len; /* of `path` up to here */
+    size_t path_len;      /* of `path` up to here */
+    int above[ABOVE_MAX]; /* the same directory of layers that are laid later; -1: it has none */
 };
 
 struct walk {
@@ -207,6 +208,41 @@ static int lay_node(const struct walk *walk, mode_t mode, int to_dir, const char
 
 /* --- Directories --- */
 
+/* Those past the last are not looked at: what they hide is laid, and cleared away by them. */
+static void open_above(const struct walk *walk, const char *name, int above[ABOVE_MAX])
+{
+    const struct level *parent = walk->levels.len > 0 ? vec_last(&walk->levels) : NULL;
+    for (size_t i = 0; i < ABOVE_MAX; i++) {
+        bool is_root = parent == NULL && walk->laying != NULL && i < walk->laying->above_count;
+        int from = parent != NULL ? parent->above[i] : is_root ? walk->laying->above_fds[i] : -1;
+        above[i] = from < 0 ? -1
+                            : openat(from, name == NULL ? "." : name,
+                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+}
+
+static void close_above(struct level *level)
+{
+    for (size_t i = 0; i < ABOVE_MAX; i++)
+        fd_close(&level->above[i]);
+}
+
+static bool is_hidden(const struct level *level, const char *name)
+{
+    struct stat st;
+    for (size_t i = 0; i < ABOVE_MAX; i++) {
+        if (level->above[i] < 0 || fstatat(level->above[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        if (!S_ISDIR(st.st_mode))
+            return true;
+        AUTO_CLOSE int fd =
+            openat(level->above[i], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && is_opaque(fd))
+            return true;
+    }
+    return false;
+}
+
 static int push(struct walk *walk, int source, int target, const struct stat *st, const char *name)
 {
     AUTO_CLOSE int from = source, to = target;
@@ -218,6 +254,7 @@ static int push(struct walk *walk, int source, int target, const struct stat *st
         return err_sys(walk->err, errno, "read a directory");
     (void)fd_take(&from); /* the stream's now */
     struct level level = {.dir = dir, .target = fd_take(&to), .st = *st};
+    open_above(walk, name, level.above);
     if (name != NULL) {
         buf_put_cstr(&walk->path, name);
         buf_put_char(&walk->path, '/');
@@ -280,6 +317,7 @@ static int pop(struct walk *walk)
              set_times(level.target, NULL, &level.st) < 0)
         done = err_sys(walk->err, errno, "finish a directory");
     (void)closedir(level.dir);
+    close_above(&level);
     fd_close(&level.target);
     walk->path.len = walk->levels.len > 0 ? vec_last(&walk->levels)->path_len : 0;
     return done;
@@ -293,6 +331,8 @@ static int lay_entry(struct walk *walk, int from_dir, int to_dir, const char *na
     bool hid = false;
     if (SYS(fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW)) < 0)
         return errno == ENOENT ? 0 : err_sys(walk->err, errno, "look at '%.100s'", name);
+    if (is_hidden(vec_last(&walk->levels), name))
+        return 0;
     walk->laying->entries++;
     if (S_ISDIR(st.st_mode))
         return lay_dir(walk, &st, from_dir, to_dir, name);
@@ -336,6 +376,7 @@ static void walk_done(struct walk *walk)
 {
     VEC_EACH (level, &walk->levels) {
         (void)closedir(level->dir);
+        close_above(level);
         fd_close(&level->target);
     }
     vec_done(&walk->levels);
@@ -369,6 +410,7 @@ static int sync_each(struct walk *walk)
         const struct dirent *entry = readdir(level->dir); /* NOLINT(concurrency-mt-unsafe) */
         if (entry == NULL) {
             (void)closedir(level->dir);
+            close_above(level);
             walk->levels.len--;
         } else if (!is_dot(entry->d_name)) {
             done = sync_entry(walk, dirfd(level->dir), entry);

@@ -23,6 +23,8 @@ struct layer_laying {
     int target_fd; /* the root that is laid onto */
     int trash_fd;  /* where what is replaced goes; on the same filesystem */
     uid_t owner;
+    const int *above_fds; /* layers that are laid later: what they hide is left out */
+    size_t above_count;
     bool links; /* the source is frozen and beside the target: files are linked, not copied */
     const atomic_bool *cancel; /* NULL, or true when it shall stop: CANCELED */
     uint64_t bytes, entries;   /* of files so far */

@@ -64,6 +64,7 @@ static void place_free(struct place *place)
     (void)network_free(place->net);
     vec_done(&place->ports);
     (void)jail_free(place->jail);
+    jail_seal_forget(place);
     buf_done(&place->base_image);
     buf_done(&place->own_image);
     arena_done(&place->arena);
@@ -177,6 +178,7 @@ static void on_joined(void *ctx, const struct err *why)
         fail(making, why);
         return;
     }
+    jail_layers_squash(making->place);
     jail_contexts_dress(making->place);
     making->done(making->ctx, making->place, NULL);
     free(making);

@@ -74,7 +74,23 @@ int jail_take_socket(struct jail *jail, enum jail_socket which)
 
 bool jail_wants_write(const struct jail *jail)
 {
-    return !jail->is_gone && !outbox_is_empty(&jail->outbox);
+    return !jail->is_gone && !jail->outbox.is_held && !outbox_is_empty(&jail->outbox);
+}
+
+int jail_hold(struct jail *jail, struct err *err)
+{
+    if (jail->asked.len > 0)
+        return err_set(err, ERR_BUSY, "an operation is under way in it");
+    jail->outbox.is_held = true;
+    return 0;
+}
+
+void jail_release(struct jail *jail)
+{
+    struct err lost;
+    jail->outbox.is_held = false;
+    /* Whoever reads from it next learns that it is gone. */
+    (void)!outbox_flush(&jail->outbox, jail->control_fd, &lost);
 }
 
 struct asked *jail_find_asked(const struct jail *jail, uint32_t id)

@@ -62,6 +62,10 @@ struct jail_event {
 int jail_fd(const struct jail *jail);
 /* Questions wait for room in the socket: when it is writable, jail_next sends them. */
 bool jail_wants_write(const struct jail *jail);
+/* Init is asked nothing until jail_release: questions wait here. BUSY while it has not answered all
+ * that it was asked. */
+int jail_hold(struct jail *jail, struct err *err) MUST_USE;
+void jail_release(struct jail *jail);
 /* Takes one event; false when there is none now. Never waits. */
 bool jail_next(struct jail *jail, struct jail_event *ret_event);
 

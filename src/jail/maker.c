@@ -371,6 +371,7 @@ bool maker_clear(struct maker *maker, struct made *made)
     net_give_back(&maker->nets, &made->net, !made->has_routes);
     undertaker_take(&maker->undertaker, &made->tree_fd);
     undertaker_take(&maker->undertaker, &made->layer_fd);
+    buf_done(&made->memory.placed);
     if (!cgroup_retire(&maker->cgroups, &made->cgroup, &made->last, maker->keep))
         return false;
     ids_give_back(&maker->ids, made->outer_id);

@@ -8,6 +8,7 @@
 #include "jail/ids.h"
 #include "jail/mounts.h"
 #include "jail/net_stock.h"
+#include "jail/relayer_memory.h"
 #include "jail/undertaker.h"
 
 struct err;
@@ -34,12 +35,13 @@ struct made {
     int pidfd;
     int control_fd; /* the daemon's end of init's socket */
     struct net net;
-    int tree_fd;               /* its mount namespace; -1: not held */
-    int layer_fd;              /* its writable layer, when that lies in memory; -1: none */
-    int sockets[JAIL_SOCKETS]; /* of JAIL_NET_GATEWAY; -1: none */
-    bool has_sources;          /* directories of the host are mounted in it */
-    struct mount_set *mounts;  /* until maker_undock: its process takes them from our table */
-    int dock;                  /* 1 + the index of the dock that its process starts from; 0: none */
+    int tree_fd;                  /* its mount namespace; -1: not held */
+    int layer_fd;                 /* its writable layer, when that lies in memory; -1: none */
+    struct relayer_memory memory; /* of which layers its root is, then */
+    int sockets[JAIL_SOCKETS];    /* of JAIL_NET_GATEWAY; -1: none */
+    bool has_sources;             /* directories of the host are mounted in it */
+    struct mount_set *mounts;     /* until maker_undock: its process takes them from our table */
+    int dock; /* 1 + the index of the dock that its process starts from; 0: none */
     bool has_gateway, has_routes; /* routes without a gateway: opening one has failed */
     uint32_t outer_id;
     struct cgroup cgroup;

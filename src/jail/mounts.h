@@ -64,6 +64,9 @@ void mounts_prepare(bool as_root);
  * for it and a spare one, in which its successor is put together. */
 #define JAIL_ANCHOR_ROOT "/r"
 #define JAIL_ANCHOR_SPARE "/s"
+/* Layers that lie in memory, N/upper and N/work each; read-only but for the overlays made of them.
+ */
+#define JAIL_ANCHOR_MEMORY "/w"
 
 /* What is left of the making of a tree; -1: none. */
 struct mounts_kept {

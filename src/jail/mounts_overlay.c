@@ -89,22 +89,48 @@ static int carry_over(bool has_base, struct err *err)
     return 0;
 }
 
+/* In the anchor, where the next layer can be made beside it (relayer_memory.c). */
+#define MEMORY NEW_ROOT JAIL_ANCHOR_MEMORY
+
+static const char *upper_of(const struct mount_set *set)
+{
+    return set->upper_fd < 0 ? MEMORY "/0" : WRITABLE;
+}
+
+static int attach_memory(const struct jail_plan *plan, struct mounts_kept *kept, struct err *err)
+{
+    AUTO_CLOSE int memory = mounts_new_memory(plan, err);
+    if (memory < 0 || mounts_put(memory, MEMORY, true, err) < 0)
+        return -1;
+    if (SYS(mkdir(MEMORY "/0", 0755)) < 0 || SYS(mkdir(MEMORY "/0/upper", 0755)) < 0 ||
+        SYS(mkdir(MEMORY "/0/work", 0755)) < 0)
+        return err_sys(err, errno, "make the writable layer");
+    kept->layer = SYS(open(MEMORY "/0/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return kept->layer < 0 ? err_sys(err, errno, "open the writable layer") : 0;
+}
+
 static int attach_upper(const struct mount_set *set, const struct jail_plan *plan,
                         struct mounts_kept *kept, struct err *err)
 {
-    AUTO_CLOSE int memory = -1; /* owned here; a given upper is not */
     if (set->upper_fd < 0)
-        memory = mounts_new_memory(plan, err);
-    int fd = set->upper_fd < 0 ? memory : set->upper_fd;
-    if (fd < 0 || mounts_put(fd, WRITABLE, true, err) < 0)
+        return attach_memory(plan, kept, err);
+    if (mounts_put(set->upper_fd, WRITABLE, true, err) < 0)
         return -1;
     if ((mkdir(WRITABLE "/upper", 0755) < 0 && errno != EEXIST) ||
         (mkdir(WRITABLE "/work", 0755) < 0 && errno != EEXIST))
         return err_sys(err, errno, "make the writable layer");
-    if (memory < 0)
-        return 0;
-    kept->layer = SYS(open(WRITABLE "/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    return kept->layer < 0 ? err_sys(err, errno, "open the writable layer") : 0;
+    return 0;
+}
+
+/* The overlay has its own way in by now. */
+static int close_memory(const struct mount_set *set, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    AUTO_CLOSE int fd =
+        set->upper_fd >= 0 ? -1 : SYS(open(MEMORY, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (set->upper_fd < 0 && (fd < 0 || k_mount_setattr(fd, AT_EMPTY_PATH, &attr) < 0))
+        return err_sys(err, errno, "close the layers in memory");
+    return 0;
 }
 
 /* Highest first, as overlayfs wants them. Without a base the template's is the lowest. */
@@ -112,7 +138,7 @@ static int mount_layers(const struct mount_set *set, const struct jail_plan *pla
 {
     char paths[JAIL_LAYERS_MAX + 1][32];
     const char *lower[JAIL_LAYERS_MAX + 2];
-    struct overlay overlay = {.lower = lower, .upper = WRITABLE};
+    struct overlay overlay = {.lower = lower, .upper = upper_of(set)};
     for (size_t i = set->layer_count; i-- > 0;) {
         (void)snprintf(paths[i], sizeof paths[i], LAYERS "/%zu", i);
         if (mounts_put(set->layer_fds[i], paths[i], true, err) < 0)
@@ -130,7 +156,7 @@ static int add_anchor(struct err *err)
     if (mounts_put_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NEW_ROOT, err) < 0)
         return -1;
     if (SYS(mkdir(NEW_ROOT JAIL_ANCHOR_ROOT, 0755)) < 0 ||
-        SYS(mkdir(NEW_ROOT JAIL_ANCHOR_SPARE, 0755)) < 0)
+        SYS(mkdir(NEW_ROOT JAIL_ANCHOR_SPARE, 0755)) < 0 || SYS(mkdir(MEMORY, 0755)) < 0)
         return err_sys(err, errno, "make the anchor");
     AUTO_CLOSE int fd = SYS(open(NEW_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC));
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
@@ -204,10 +230,11 @@ int mounts_own_places(const struct mount_set *set, const struct jail_plan *plan,
 
 static int own_places(const struct mount_set *set, const struct jail_plan *plan, struct err *err)
 {
+    char path[64];
     if (plan->base != NULL)
         return 0;
-    AUTO_CLOSE int upper =
-        SYS(open(WRITABLE "/upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    (void)snprintf(path, sizeof path, "%s/upper", upper_of(set));
+    AUTO_CLOSE int upper = SYS(open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (upper < 0)
         return err_sys(err, errno, "open the writable layer");
     return mounts_own_places(set, plan, upper, err);
@@ -216,8 +243,9 @@ static int own_places(const struct mount_set *set, const struct jail_plan *plan,
 int mounts_build_overlay(const struct mount_set *set, const struct jail_plan *plan,
                          struct mounts_kept *kept, struct err *err)
 {
-    if (attach_upper(set, plan, kept, err) < 0 || own_places(set, plan, err) < 0 ||
-        add_anchor(err) < 0 || mount_layers(set, plan, err) < 0)
+    if (add_anchor(err) < 0 || attach_upper(set, plan, kept, err) < 0 ||
+        own_places(set, plan, err) < 0 || mount_layers(set, plan, err) < 0 ||
+        close_memory(set, err) < 0)
         return -1;
     return carry_over(plan->base != NULL, err);
 }

@@ -53,7 +53,7 @@ int outbox_send(struct outbox *outbox, int fd, struct str packet, const int *fds
 {
     if (outbox_flush(outbox, fd, err) < 0)
         return -1;
-    if (!outbox_is_empty(outbox))
+    if (outbox->is_held || !outbox_is_empty(outbox))
         return keep(outbox, packet, fds, fd_count, err);
     int sent = wire_try_send(fd, packet, fds, fd_count, err);
     if (sent == 0)
@@ -63,7 +63,7 @@ int outbox_send(struct outbox *outbox, int fd, struct str packet, const int *fds
 
 int outbox_flush(struct outbox *outbox, int fd, struct err *err)
 {
-    while (!outbox_is_empty(outbox)) {
+    while (!outbox->is_held && !outbox_is_empty(outbox)) {
         struct outbox_item *item = &outbox->items.ptr[0];
         int sent = wire_try_send(fd, str_n(item->bytes, item->len), item->fds, item->fd_count, err);
         if (sent <= 0)

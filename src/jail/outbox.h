@@ -20,6 +20,7 @@ struct outbox_item {
 struct outbox { /* all-zero is empty */
     VEC(struct outbox_item) items;
     size_t bytes, fds;
+    bool is_held; /* nothing is sent meanwhile */
 };
 
 void outbox_done(struct outbox *outbox);

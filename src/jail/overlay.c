@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -38,7 +39,7 @@ static int set_all(int fs, const struct overlay *overlay, struct err *err)
     return set(fs, "index", "off", err);
 }
 
-static int mount_each(const struct overlay *overlay, const char *path, struct err *err)
+static int make_each(const struct overlay *overlay, struct err *err)
 {
     AUTO_CLOSE int fs = k_fsopen("overlay");
     if (fs < 0)
@@ -47,15 +48,8 @@ static int mount_each(const struct overlay *overlay, const char *path, struct er
         return -1;
     if (k_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
         return err_sys(err, errno, "make an overlay");
-    AUTO_CLOSE int made = k_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    if (made < 0)
-        return err_sys(err, errno, "mount an overlay");
-    AUTO_CLOSE int target = mounts_open_target(path, err);
-    if (target < 0)
-        return -1;
-    if (k_move_mount(made, target) < 0)
-        return err_sys(err, errno, "mount '%s'", path);
-    return 0;
+    int made = k_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return made < 0 ? err_sys(err, errno, "mount an overlay") : made;
 }
 
 /* One page holds all options. Our paths are short, so that it holds every layer a plan may have. */
@@ -103,31 +97,52 @@ static bool drop_ballast(int layer_fd)
     return had;
 }
 
-static int mount_either(const struct overlay *overlay, const char *path, struct err *err)
+static int make_either(const struct overlay *overlay, const char *path, struct err *err)
 {
     struct err first = {0};
     if (!overlay->one_string) {
-        if (mount_each(overlay, path, &first) == 0)
-            return 0;
+        int made = make_each(overlay, &first);
+        if (made >= 0)
+            return made;
         /* Only a kernel that does not know the words gets the other form. */
         if (first.sys != EINVAL || strstr(first.msg, "overlay option") == NULL) {
             *err = first;
             return -1;
         }
     }
-    return mount_string(overlay, path, err);
+    return mount_string(overlay, path, err) < 0 ? -1 : mounts_open_target(path, err);
 }
 
-int overlay_mount(const struct overlay *overlay, const char *path, struct err *err)
+int overlay_make(const struct overlay *overlay, const char *path, struct err *err)
 {
     AUTO_CLOSE int layer = SYS(open(overlay->upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (layer < 0)
         return err_sys(err, errno, "open the writable layer");
     bool had = drop_ballast(layer);
-    int done = mount_either(overlay, path, err);
+    int made = make_either(overlay, path, err);
     struct err later;
     /* As much of it as fits: a layer without some is only nearer to its end. */
     if (had)
         (void)!overlay_add_ballast(layer, &later);
-    return done;
+    return made;
+}
+
+/* A mount that stands there already has nowhere to go. */
+static int attach(int made, const char *path, struct err *err)
+{
+    struct stat is, at;
+    AUTO_CLOSE int target = mounts_open_target(path, err);
+    if (target < 0)
+        return -1;
+    if (fstat(made, &is) == 0 && fstat(target, &at) == 0 && is.st_dev == at.st_dev)
+        return 0;
+    if (k_move_mount(made, target) < 0)
+        return err_sys(err, errno, "mount '%s'", path);
+    return 0;
+}
+
+int overlay_mount(const struct overlay *overlay, const char *path, struct err *err)
+{
+    AUTO_CLOSE int made = overlay_make(overlay, path, err);
+    return made < 0 ? -1 : attach(made, path, err);
 }

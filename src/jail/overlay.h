@@ -25,3 +25,6 @@ int overlay_add_ballast(int layer_fd, struct err *err) MUST_USE;
  * between layers off (redirect_dir, metacopy): a hostile layer cannot point into another. Volatile:
  * unmounting must not sync the host's whole disk, and a sync inside is not one; layers_sync is. */
 int overlay_mount(const struct overlay *overlay, const char *path, struct err *err) MUST_USE;
+/* The same, for whoever moves it to its place: a descriptor. Kernels that want all in one string
+ * have it mounted at `path` until then. */
+int overlay_make(const struct overlay *overlay, const char *path, struct err *err) MUST_USE;

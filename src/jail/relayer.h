@@ -10,6 +10,15 @@
 
 #include "jail/maker.h"
 
+/* As warden_link.h has jail_ask_seal: the layer in memory that takes the writes is sealed, and the
+ * next one takes them. Gives a descriptor of the sealed one. */
+struct relayer_seal {
+    size_t kept;        /* of those that were sealed before stay part of the root */
+    int64_t most_bytes; /* in memory, all of them together */
+};
+int relayer_seal(struct maker *maker, struct made *made, const struct jail_plan *plan,
+                 const struct relayer_seal *seal, bool *ret_broken, struct err *err) MUST_USE;
+
 /* `was_frozen`: the jail is paused and shall stay so. *ret_broken: it failed half-way and the jail
  * must end. */
 int relayer_run(struct maker *maker, struct made *made, const struct jail_plan *plan,

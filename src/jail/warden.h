@@ -23,14 +23,15 @@ enum warden_message {
     WARDEN_TEMPLATE, /* names to import; its program: kernels are forked from it */
     WARDEN_FORK,     /* jail, command; birth, line, output, errors: never answered (zygote.h) */
     WARDEN_LAYER,    /* jail: answered with its writable layer */
+    WARDEN_SEAL,     /* jail, how many stay, bytes, plan: answered with the sealed layer */
     WARDEN_LIMITS,   /* jail, memory, cpu: of one that was made ahead */
     WARDEN_COUNT,    /* nothing; wakes no pool that rests */
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
     WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
-    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER, GATEWAY,
-                         * LIMITS */
+    WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER, SEAL,
+                         * GATEWAY, LIMITS */
     WARDEN_FAILED,      /* err */
     WARDEN_PREPARED,    /* answer to TEMPLATE: names that could not be imported */
     WARDEN_COUNTS,      /* the members of struct warden_counts: answer to COUNT */

@@ -406,6 +406,20 @@ int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *
     return send_request(jail->warden, request, ret_request, err);
 }
 
+int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+                  uint32_t *ret_request, struct err *err)
+{
+    struct jail_plan filled;
+    if (check_plan(plan, &filled, err) < 0)
+        return -1;
+    uint32_t request = warden_begin(jail->warden, WARDEN_SEAL);
+    wire_put_u32(&jail->warden->out, jail->number);
+    wire_put_u32(&jail->warden->out, (uint32_t)kept);
+    wire_put_i64(&jail->warden->out, most_bytes);
+    plan_put(&jail->warden->out, &filled);
+    return send_request(jail->warden, request, ret_request, err);
+}
+
 int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err)
 {
     if (jail->ended)
@@ -551,6 +565,22 @@ int jail_layer(struct jail *jail, struct err *err)
     struct warden_event event;
     if (jail_ask_layer(jail, &request, err) < 0 ||
         warden_await(jail->warden, request, &event, err) < 0)
+        return -1;
+    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
+}
+
+int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+              struct err *err)
+{
+    uint32_t request;
+    struct warden_event event;
+    if (jail_hold(jail, err) < 0)
+        return -1;
+    int done = jail_ask_seal(jail, plan, kept, most_bytes, &request, err);
+    if (done == 0)
+        done = warden_await(jail->warden, request, &event, err);
+    jail_release(jail);
+    if (done < 0)
         return -1;
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
 }

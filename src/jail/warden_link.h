@@ -109,6 +109,14 @@ int jail_ask_listen(struct jail *jail, uint16_t port, uint32_t *ret_request,
  * there. It is the tenant's, and it changes while anything in the jail runs. UNSUPPORTED for any
  * other jail. */
 int jail_ask_layer(struct jail *jail, uint32_t *ret_request, struct err *err) MUST_USE;
+/* Seals that layer: it takes no more writes, and the answer is its descriptor, through which the
+ * caller may read it and, once no root needs it, empty it. The root is exchanged for one whose
+ * writes go to a new layer in the same memory, above the sealed one, the newest `kept` of those
+ * sealed before, and the layers of `plan`, which is otherwise the one it was made with. Init must
+ * be asked nothing meanwhile (jail_hold) and be alone in there: BUSY when anything else runs. LIMIT
+ * when more than `most_bytes` lie in memory, or too many layers. Nothing has changed then. */
+int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+                  uint32_t *ret_request, struct err *err) MUST_USE;
 /* Exchanges the root of a running jail for the layers of `plan`, which is otherwise the one it was
  * made with; used by jail/layers_live.h. BUSY: see there; nothing has changed then. */
 int jail_ask_relayer(struct jail *jail, const struct jail_plan *plan, uint32_t *ret_request,
@@ -131,5 +139,7 @@ int jail_gateway(struct jail *jail, uint16_t proxy_port, int ret_sockets[JAIL_SO
                  struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
 int jail_layer(struct jail *jail, struct err *err) MUST_USE;                 /* a descriptor */
+int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
+              struct err *err) MUST_USE; /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;
 int jail_end(struct jail *jail, struct jail_stats *ret_stats, struct err *err) MUST_USE;

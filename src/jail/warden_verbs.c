@@ -104,6 +104,17 @@ static void on_stat(uint32_t request, struct wire_in *in)
     warden_say_stats(request, &stats);
 }
 
+/* Half-way in, a kernel would be part of the old root and of the new one. */
+static bool is_being_entered(const struct slot *slot, uint32_t request)
+{
+    struct err err = {0};
+    if (slot->forking == 0)
+        return false;
+    (void)err_set(&err, ERR_BUSY, "a kernel is being started in it");
+    warden_say_failed(request, &err);
+    return true;
+}
+
 static void on_freeze(uint32_t request, struct wire_in *in)
 {
     struct slot *slot = find_owned(request, in);
@@ -111,15 +122,33 @@ static void on_freeze(uint32_t request, struct wire_in *in)
     bool frozen = wire_get_u32(in) != 0;
     if (slot == NULL)
         return;
-    if (frozen && slot->forking > 0) {
-        /* The zygote would wait in there for as long as the jail is frozen. */
-        (void)err_set(&err, ERR_BUSY, "a kernel is being started in it");
-        return warden_say_failed(request, &err);
-    }
+    /* The zygote would wait in there for as long as the jail is frozen. */
+    if (frozen && is_being_entered(slot, request))
+        return;
     if (cgroup_freeze(&warden.maker.cgroups, &slot->made.cgroup, frozen, &err) < 0)
         return warden_say_failed(request, &err);
     slot->frozen = frozen;
     warden_say_done(request);
+}
+
+static void on_seal(uint32_t request, struct wire_in *in)
+{
+    struct slot *slot = find_owned(request, in);
+    struct relayer_seal seal = {.kept = wire_get_u32(in), .most_bytes = wire_get_i64(in)};
+    struct jail_plan plan;
+    struct err err = {0};
+    bool broken = false;
+    AUTO_CLOSE int fd = -1;
+    if (slot == NULL || is_being_entered(slot, request))
+        return;
+    if (plan_get(in, &plan, &err) == 0)
+        fd = relayer_seal(&warden.maker, &slot->made, &plan, &seal, &broken, &err);
+    if (broken)
+        maker_kill(&warden.maker, &slot->made);
+    if (fd < 0)
+        return warden_say_failed(request, &err);
+    wire_begin(&warden.out, WARDEN_DONE, request);
+    warden_say(&fd, 1);
 }
 
 static void on_relayer(uint32_t request, struct wire_in *in)
@@ -129,6 +158,8 @@ static void on_relayer(uint32_t request, struct wire_in *in)
     struct err err = {0};
     bool broken = false;
     if (slot == NULL)
+        return;
+    if (is_being_entered(slot, request))
         return;
     if (plan_get(in, &plan, &err) == 0 &&
         relayer_run(&warden.maker, &slot->made, &plan, slot->frozen, &broken, &err) == 0) {
@@ -234,6 +265,7 @@ static const struct {
     {WARDEN_FORK, on_fork},
     {WARDEN_GATEWAY, on_gateway},
     {WARDEN_LAYER, on_layer},
+    {WARDEN_SEAL, on_seal},
     {WARDEN_LIMITS, on_limits},
     {WARDEN_COUNT, on_count},
 };

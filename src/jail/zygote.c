@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "jail/filter.h"
 #include "jail/init.h"
@@ -24,8 +25,10 @@ static struct {
 } self;
 
 #define NAMESPACES                                                                                 \
-    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |     \
-     CLONE_NEWCGROUP)
+    ((DEFENDED(USER_NS) ? CLONE_NEWUSER : 0) | (DEFENDED(MOUNT_NS) ? CLONE_NEWNS : 0) |            \
+     (DEFENDED(PID_NS) ? CLONE_NEWPID : 0) | (DEFENDED(NET_NS) ? CLONE_NEWNET : 0) |               \
+     (DEFENDED(IPC_NS) ? CLONE_NEWIPC : 0) | (DEFENDED(UTS_NS) ? CLONE_NEWUTS : 0) |               \
+     (DEFENDED(CGROUP_NS) ? CLONE_NEWCGROUP : 0))
 
 static bool read_work(struct wire_in *in, struct zygote_work *work)
 {
@@ -159,7 +162,8 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
         int done = serve_one(&in, head, err);
         wire_close_fds(self.work.fds);
         /* The next kernel's memory shall not show which places this one had. */
-        explicit_bzero(self.in, (size_t)len);
+        if (DEFENDED(WIPED))
+            explicit_bzero(self.in, (size_t)len);
         if (done < 0)
             return -1;
     }

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/filter.h"
@@ -36,8 +37,8 @@ static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
 
 static int become_tenant(struct err *err)
 {
-    if (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
-        SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0)
+    if (DEFENDED(TENANT) && (SYS(setresgid(JAIL_GID, JAIL_GID, JAIL_GID)) < 0 ||
+                             SYS(setresuid(JAIL_UID, JAIL_UID, JAIL_UID)) < 0))
         return err_sys(err, errno, "become the sandbox user");
     if (SYS(setsid()) < 0)
         return err_sys(err, errno, "setsid");
@@ -67,7 +68,7 @@ static int arrange_descriptors(const int fds[WIRE_FDS_MAX], int *anchor, struct 
         return err_sys(err, errno, "arrange descriptors");
     if (*anchor >= 0)
         *anchor = ANCHOR_FD;
-    if (k_close_range(ANCHOR_FD + 1, LINE_FD - 1, 0) < 0 ||
+    if ((DEFENDED(CLOSE_RANGE) && k_close_range(ANCHOR_FD + 1, LINE_FD - 1, 0) < 0) ||
         (*anchor < 0 && close(ANCHOR_FD) < 0 && errno != EBADF))
         return err_sys(err, errno, "close the zygote's descriptors");
     return lockdown_descriptors(BIRTH_FD, err);

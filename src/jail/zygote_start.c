@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
@@ -39,7 +40,7 @@ static int arrange_descriptors(const struct zygote_start *start, int line, struc
     if (dup2(high, ZYGOTE_CONTROL_FD) < 0 || dup2(high_oom, ZYGOTE_OOM_FD) < 0 ||
         dup2(high_self, ZYGOTE_PROC_FD) < 0 || dup3(program, PROGRAM_FD, O_CLOEXEC) < 0)
         return err_sys(err, errno, "arrange descriptors");
-    return lockdown_descriptors(PROGRAM_FD, err);
+    return DEFENDED(TEMPLATE_DESCRIPTORS) ? lockdown_descriptors(PROGRAM_FD, err) : 0;
 }
 
 /* The tree that jails show, alone, with a /tmp to write to. */
@@ -53,6 +54,8 @@ static int enter_tree(struct err *err)
         return -1;
     if (at < 0 || k_move_mount(tmp, at) < 0)
         return err_sys(err, errno, "mount the zygote's /tmp");
+    if (!DEFENDED(TEMPLATE_TREE))
+        return SYS(chdir(TREE)) < 0 || SYS(chroot(".")) < 0 ? err_sys(err, errno, "chroot") : 0;
     if (SYS(chdir(TREE)) < 0 || SYS(syscall(SYS_pivot_root, ".", ".")) < 0 ||
         SYS(umount2(".", DETACH)) < 0 || SYS(chdir("/")) < 0)
         return err_sys(err, errno, "enter the zygote's tree");
@@ -63,6 +66,8 @@ static int enter_tree(struct err *err)
  * capability there. All others that it needs come with entering the jail's user namespace. */
 static int keep_one_capability(struct err *err)
 {
+    if (!DEFENDED(TEMPLATE_CAPABILITIES))
+        return 0;
     for (unsigned long cap = 0; cap < CAPS_MAX; cap++) {
         if (cap == CAP_SYS_ADMIN || SYS(prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0)
             continue;
@@ -101,7 +106,9 @@ static void NORETURN become_zygote(const struct zygote_start *start, int line)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (arrange_descriptors(start, line, &err) == 0 && enter_tree(&err) == 0 &&
         keep_one_capability(&err) == 0 && SYS(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) == 0) {
-        (void)syscall(SYS_execveat, PROGRAM_FD, "", argv, env, AT_EMPTY_PATH);
+        (void)syscall(SYS_execveat, PROGRAM_FD, "", argv,
+                      DEFENDED(TEMPLATE_ENVIRONMENT) ? env : (const char *const *)environ,
+                      AT_EMPTY_PATH);
         (void)err_sys(&err, errno, "run the zygote");
     }
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);

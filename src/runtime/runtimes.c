@@ -19,14 +19,17 @@
 #include "runtime/packages.h"
 
 /* Made by the build, which drops the endings of their names. */
-extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_addons[];
+extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_starts[],
+    kernel_addons[];
 
 static const struct {
     const struct embed_file *files;
     const char *ending;
     mode_t mode;
-} kernel_files[] = {
-    {kernel_programs, "", 0555}, {kernel_scripts, ".mjs", 0444}, {kernel_addons, ".node", 0555}};
+} kernel_files[] = {{kernel_programs, "", 0555},
+                    {kernel_scripts, ".mjs", 0444},
+                    {kernel_starts, ".cjs", 0444},
+                    {kernel_addons, ".node", 0555}};
 
 #define PATH_AND(path) "PATH=" path "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define REST "HOME=/home/sandbox", "LANG=C.UTF-8", "USER=sandbox", "TERM=dumb", NULL
@@ -68,7 +71,7 @@ const struct runtime runtimes[] = {
      .also = "typescript",
      .summary = "Node.js 22",
      .argv = {RUNTIME_TREES "/node22/bin/node", "--no-warnings", "--no-force-async-hooks-checks",
-              RUNTIME_DIR "/node.mjs", NULL},
+              RUNTIME_DIR "/node.cjs", NULL},
      .env = env_of_node22,
      .source = RUNTIME_NPM,
      .version = "22.23.3",
@@ -81,7 +84,7 @@ const struct runtime runtimes[] = {
      .also = "typescript",
      .summary = "Node.js 24",
      .argv = {RUNTIME_TREES "/node24/bin/node", "--no-warnings", "--no-force-async-hooks-checks",
-              RUNTIME_DIR "/node.mjs", NULL},
+              RUNTIME_DIR "/node.cjs", NULL},
      .env = env_of_node24,
      .source = RUNTIME_NPM,
      .version = "24.21.0",

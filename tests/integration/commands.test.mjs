@@ -195,6 +195,25 @@ test('bytes: ranges, versions, signed URLs', T, async (t) => {
   assert.equal((await range('bytes=10-'))[0], 416);
   assert.equal((await range('bytes=1-2', { 'if-range': '"other"' }))[0], 200);
   assert.equal((await server.get(url, { headers: { 'if-none-match': etag } })).status, 304);
+  assert.equal((await range('bytes=9223372036854775807-'))[0], 416);
+  // Around the size up to which contents come with the first answer.
+  for (const size of [0, 1, 65535, 65536, 65537, 200000]) {
+    const bytes = randomBytes(size);
+    await server.get(url, { method: 'PUT', body: bytes });
+    const got = await server.get(url);
+    assert.equal(got.headers.get('content-length'), `${size}`);
+    assert.ok(Buffer.from(await got.arrayBuffer()).equals(bytes), `${size} bytes`);
+    if (size < 65536) continue;
+    for (const [from, to] of [[1, size], [0, 65536], [1, 65537], [size - 65536, size], [size - 1, size]]) {
+      const part = await server.get(url, { headers: { range: `bytes=${from}-${to - 1}` } });
+      assert.ok(Buffer.from(await part.arrayBuffer()).equals(bytes.subarray(from, to)), `${from} to ${to} of ${size}`);
+    }
+  }
+  const code = async (path) => { const got = await server.get(`${server.box}/files?path=${path}`); return [got.status, (await got.json()).error.code]; };
+  assert.deepEqual(await code('/workspace/none'), [404, 'not_found']);
+  assert.equal((await code('/workspace'))[1], 'not_a_file');
+  assert.equal((await code('/dev/null'))[1], 'not_a_file');
+  await server.get(url, { method: 'PUT', body: '0123456789' });
   const signed = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 60 });
   assert.equal(await (await fetch(server.url + signed.url)).text(), '0123456789');
   assert.equal((await fetch(server.url + signed.url.replace('file&', 'other&'))).status, 401);

@@ -12,6 +12,7 @@ import { bundle, inspect, trimmed } from './display.mjs';
 import { provide } from './imports.mjs';
 import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
 
+const AHEAD = 'SANDGLASS_KERNEL_AHEAD'; // see runtime/runtimes.h
 let current = null; // the run that is not done: { id, count, before }, the last of its environment
 let line = -1;
 
@@ -78,6 +79,15 @@ const isCurrent = (id) => current?.id === id;
 /** What drive.mjs calls. A run that was stopped may still come to its end: nobody asks any more. */
 const calls = (heard) => ({
   ready: (version) => send(line, READY, 0, [version]),
+  // One that is made before it is known for whom goes the ways of a first cell.
+  warm: async () => {
+    if (process.env[AHEAD] === undefined) return;
+    delete process.env[AHEAD];
+    await bundle({ a: [1, null] });
+    describe(new Error('warm'));
+    process.stdout.write('');
+  },
+  dress: (variables) => { environment(variables); },
   begin: (id, count, variables) => { current = { id, count, before: environment(variables) }; },
   fail: (id, value, place) => { if (isCurrent(id)) end(asError(value), place); },
   refuse: (id, message) => { if (isCurrent(id)) end(Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },

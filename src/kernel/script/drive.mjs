@@ -10,7 +10,7 @@
 import module from 'node:module';
 import process from 'node:process';
 import { withImports } from './imports.mjs';
-import { receive, RUN } from './wire.mjs';
+import { ENV, receive, RUN } from './wire.mjs';
 
 export const plain = (value) => ({ value });
 
@@ -82,9 +82,12 @@ export async function drive({ post, line, version, nudge = () => {}, prefix = ''
   // Whoever closes the line wants nobody to live on, however busy.
   receive(line, (type, id, [code, language, variables = '']) => {
     if (type === RUN) run(id, code, language, variables).catch(() => {});
+    if (type === ENV) call('dress', plain(code)).catch(() => {});
   }, () => process.kill(process.pid, 'SIGKILL'));
   // What is slow the first time happens before anybody waits for it.
   await post('Runtime.evaluate', { expression: `${prefix}0`, replMode: true, awaitPromise: true });
+  await post('Runtime.callFunctionOn', { objectId: kernel.objectId, awaitPromise: true,
+    functionDeclaration: 'function () { return this.warm(); }' });
   await call('ready', plain(version));
   return { call, running: () => running };
 }

@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
 import fs from 'node:fs';
 import net from 'node:net';
 
-export const RUN = 1;
+export const [RUN, ENV] = [1, 2];
 export const [READY, DISPLAY, ERROR, DONE] = [128, 129, 130, 131];
 export const MAIN = 1; // flag of DISPLAY: the value of the last expression
 const HEAD = 12;

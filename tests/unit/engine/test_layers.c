@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <dirent.h>
+#include <ftw.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -237,6 +238,94 @@ TEST(a_paused_jail_comes_back_after_a_restart_with_its_files)
 }
 
 /* Every restart puts a layer on the last: they are merged before there are too many. */
+static int files_found;
+
+static int count_file(UNUSED const char *path, const struct stat *st, UNUSED int type,
+                      UNUSED struct FTW *at)
+{
+    files_found += S_ISREG(st->st_mode);
+    return 0;
+}
+
+/* Regular files in all layers. */
+static int count_files(const struct rig *rig)
+{
+    char path[8192];
+    (void)snprintf(path, sizeof path, "%s/layers", rig->dir);
+    files_found = 0;
+    CHECK_INT(nftw(path, count_file, 32, FTW_PHYS), 0);
+    return files_found;
+}
+
+TEST(a_checkpoint_holds_what_came_since_the_last)
+{
+    struct rig rig;
+    char id[64];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "mkdir d; for i in $(seq 50); do echo $i >d/$i; done; echo a >f"), 0);
+    CHECK_INT(checkpoint(&rig, id, "first"), 0);
+    CHECK_INT(count_files(&rig), 51);
+    CHECK_INT(sh(&rig, id, "test $(cat d/50) = 50 && echo b >f && rm d/1"), 0);
+    CHECK_INT(checkpoint(&rig, id, "second"), 0);
+    CHECK_INT(count_files(&rig), 52);
+    CHECK_INT(checkpoint(&rig, id, "third"), 0); /* of nothing */
+    CHECK_INT(count_files(&rig), 52);
+    /* What runs keeps its root, and is copied: what came since the last, again. */
+    begin(&rig, id,
+          "echo c >f; exec 9>>held; touch /tmp/up; while ! test -e /tmp/go; do"
+          " sleep 0.05; done; echo held >&9; echo x >mine; touch /tmp/went");
+    CHECK_INT(sh(&rig, id, "while ! test -e /tmp/up; do sleep 0.05; done"), 0);
+    CHECK_INT(checkpoint(&rig, id, "fourth"), 0);
+    CHECK_INT(count_files(&rig), 54);
+    CHECK_INT(sh(&rig, id,
+                 "touch /tmp/go; while ! test -e /tmp/went; do sleep 0.05; done;"
+                 " test $(cat held) = held && test $(cat mine) = x && rm d/2"),
+              0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(id), rig_on_sandbox), 0);
+    CHECK_INT(
+        sh(&rig, id, "test ! -e d/1 && test ! -e d/2 && test $(cat f d/3 | tr -d '\\n') = c3"), 0);
+    CHECK_INT(rollback(&rig, id, "fourth"), 0);
+    CHECK_INT(sh(&rig, id, "test $(cat f) = c && test ! -e mine && test ! -s held && test -e d/2"),
+              0);
+    CHECK_INT(rollback(&rig, id, "second"), 0);
+    CHECK_INT(sh(&rig, id, "test $(cat f) = b && test ! -e d/1 && test -e d/2 && echo d >f"), 0);
+    CHECK_INT(rollback(&rig, id, "first"), 0);
+    CHECK_INT(sh(&rig, id, "test $(cat f) = a && test $(ls d | wc -l) = 50"), 0);
+    rig_done(&rig);
+}
+
+/* Layers become one behind the answers, and every state is still what it was. */
+TEST(many_checkpoints_of_one_life_stay_what_they_were)
+{
+    struct rig rig;
+    char id[64], line[160], name[16];
+    open_jails(&rig);
+    make(&rig, id);
+    CHECK_INT(sh(&rig, id, "mkdir d o && echo 0 >d/0 && echo old >o/old"), 0);
+    for (int round = 1; round <= 20; round++) {
+        (void)snprintf(name, sizeof name, "c%d", round);
+        (void)snprintf(line, sizeof line,
+                       "rm d/%d && echo %d >d/%d && rm -r o && mkdir o && echo %d >o/f", round - 1,
+                       round, round, round);
+        CHECK_INT(sh(&rig, id, line), 0);
+        CHECK_INT(checkpoint(&rig, id, name), 0);
+    }
+    static const int back[] = {20, 17, 9, 8, 1};
+    for (size_t i = 0; i < countof(back); i++) {
+        (void)snprintf(name, sizeof name, "c%d", back[i]);
+        (void)snprintf(line, sizeof line,
+                       "test $(ls d) = %d && test $(cat d/%d) = %d && test $(cat o/*) = %d",
+                       back[i], back[i], back[i], back[i]);
+        if (i > 0)
+            CHECK_INT(rollback(&rig, id, name), 0);
+        CHECK_INT(sh(&rig, id, line), 0);
+    }
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
+    check_layers(&rig, 0);
+    rig_done(&rig);
+}
+
 TEST(many_rounds_make_no_tower)
 {
     struct rig rig;
@@ -347,6 +436,12 @@ static void NORETURN work(const char *home, const char *point)
     CHECK_INT(sh(&rig, id, "echo first >f"), 0);
     if (checkpoint(&rig, id, "first") < 0)
         _exit(5);
+    for (int round = 0; strcmp(point, "squash.placed") == 0 && round < 20; round++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "c%d", round);
+        if (checkpoint(&rig, id, name) < 0)
+            _exit(5);
+    }
     for (int round = 0; round < 3; round++) {
         if (RIG_CALL(&rig, engine_sandbox_pause, str_of(id), rig_on_sandbox) < 0 ||
             rollback(&rig, id, "first") < 0)
@@ -387,7 +482,8 @@ static int end_of(pid_t child)
 
 TEST(a_kill_between_any_two_steps_leaves_a_whole_state)
 {
-    static const char *const points[] = {"keep.copied", "keep.placed", "sweep.one"};
+    static const char *const points[] = {"keep.copied", "keep.placed", "sweep.one",
+                                         "squash.placed"};
     if (geteuid() != 0)
         SKIP("jails with every limit need root here");
     for (size_t i = 0; i < countof(points); i++) {

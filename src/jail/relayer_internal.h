@@ -1,0 +1,82 @@
+#pragma once
+
+/* Words that the files of relayer.c share. All of it but begin and run is for the process that has
+ * entered the jail. */
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#ifndef STATX_MNT_ID
+#include <linux/stat.h> /* musl has none of it */
+#endif
+
+#include "base/err.h"
+#include "jail/relayer.h"
+
+struct overlay;
+
+enum { RELAYER_DETACH = 2, RELAYER_PLACES_MAX = JAIL_MOUNTS_MAX + 16 };
+
+/* A mount on the old root and where it goes. */
+struct relayer_place {
+    int from_fd, to_fd;
+};
+
+struct relayer_job {
+    struct made *made;
+    const struct mount_set *set;
+    const struct jail_plan *plan;
+    int base_fd; /* lowest layer; -1: the plan's own */
+    bool frozen;
+    bool others;       /* commands are running */
+    const bool *parts; /* of mounts_template_parts: which are mounts at all */
+    int anchor_fd, old_fd, new_fd;
+    uint64_t old_mount;
+    struct relayer_place places[RELAYER_PLACES_MAX];
+    size_t place_count;
+    bool broken;
+    bool read_only; /* the old root is */
+    bool has_spare, has_new, keeps_spare;
+    struct err err;
+
+    /* Of layers in memory. */
+    const struct relayer_seal *seal; /* NULL: they are on disk */
+    uint32_t next;                   /* number of the one that takes the writes then */
+    size_t placed;                   /* layers of the plan that lie in the spare place already */
+    int memory_fd;
+    int line_fd; /* where their descriptors go */
+};
+
+static inline int k_statx(int dir_fd, const char *path, int flags, unsigned mask, struct statx *st)
+{
+    return (int)syscall(SYS_statx, dir_fd, path, flags, mask, st);
+}
+
+/* --- relayer.c --- */
+
+/* The plan's layers from the one numbered job->placed on, and all else that a job begins with. */
+int relayer_begin(const struct maker *maker, struct relayer_job *job, struct mount_set *set,
+                  struct err *err) MUST_USE;
+/* Enters the jail and exchanges its root. */
+int relayer_run_job(struct relayer_job *job, struct err *err) MUST_USE;
+/* Taking the old overlay apart costs as much as half of the exchange: held, that is done when
+ * nobody waits. */
+int relayer_hold_root(const struct maker *maker, const struct made *made);
+/* A filesystem in memory at JAIL_ANCHOR_SPARE. */
+int relayer_put_spare(struct relayer_job *job, struct err *err) MUST_USE;
+int relayer_put_layer(int fd, const char *path, struct err *err) MUST_USE;
+
+/* --- relayer_look.c --- */
+
+/* BUSY, with the name of whoever it is, when a process cannot move. */
+int relayer_check_processes(struct relayer_job *job, struct err *err) MUST_USE;
+/* BUSY when a file of the old root is open for writing. */
+int relayer_stop_writes(struct relayer_job *job, struct err *err) MUST_USE;
+
+/* --- relayer_memory.c --- */
+
+int relayer_memory_check(struct relayer_job *job, struct err *err) MUST_USE;
+/* Sets job->new_fd. */
+int relayer_memory_build(struct relayer_job *job, struct err *err) MUST_USE;
+/* Read-only from here on, but for overlays. */
+void relayer_memory_close(const struct relayer_job *job);
