@@ -1,4 +1,4 @@
-#include "sandglass.h"
+#include "internal.h"
 
 #include <curl/curl.h>
 #include <poll.h>
@@ -22,6 +22,8 @@ struct sg_client {
     CURL *plain; /* kept, so that its connection is */
     char error[MESSAGE_MAX], code[CODE_MAX];
     int status;
+    void (*on_close)(void *ctx);
+    void *close_ctx;
 };
 
 /* What one transfer does with its answer. */
@@ -61,6 +63,11 @@ static int fail(sg_client *client, const char *code, const char *message)
     (void)snprintf(client->error, sizeof client->error, "%s", message);
     (void)snprintf(client->code, sizeof client->code, "%s", code);
     return -1;
+}
+
+int sg_client_fail(sg_client *client, const char *code, const char *message)
+{
+    return fail(client, code, message);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -112,10 +119,18 @@ sg_client *sg_open(const char *url, const char *token)
     return client;
 }
 
+void sg_client_on_close(sg_client *client, void (*done)(void *ctx), void *ctx)
+{
+    client->on_close = done;
+    client->close_ctx = ctx;
+}
+
 void sg_close(sg_client *client)
 {
     if (client == NULL)
         return;
+    if (client->on_close != NULL)
+        client->on_close(client->close_ctx);
     if (client->plain != NULL)
         curl_easy_cleanup(client->plain);
     if (client->auth != NULL)

@@ -25,6 +25,9 @@ typedef struct sg_client sg_client;
  * NULL takes $SANDGLASS_URL, else http://127.0.0.1:7070. `token` NULL takes $SANDGLASS_TOKEN. Gives
  * NULL when there is no token or the URL is not one. */
 SG_API sg_client *sg_open(const char *url, const char *token);
+/* A server of this program's own, for programs that want no daemon: `program` (NULL: "sandglass" of
+ * the PATH) is started with a directory of its own and ends with sg_close. NULL when it cannot. */
+SG_API sg_client *sg_open_local(const char *program);
 SG_API void sg_close(sg_client *client);
 /* Another file of trusted certificates, for a server with one of its own. */
 SG_API void sg_set_ca_file(sg_client *client, const char *path);
@@ -62,6 +65,24 @@ typedef int sg_line(void *ctx, const char *json, size_t len);
 typedef int sg_ready(void *ctx);
 SG_API int sg_stream(sg_client *client, const char *method, const char *path, const char *json,
                      sg_line *on_line, int fd, sg_ready *on_fd, void *ctx);
+
+/* ---- everyday calls ----------------------------------------------------------------------- */
+
+enum { SG_ID_SIZE = 72 };
+
+/* `spec_json` is the body of POST /v1/sandboxes; NULL: all as configured. */
+SG_API int sg_create(sg_client *client, const char *spec_json, char id[SG_ID_SIZE]);
+SG_API int sg_delete(sg_client *client, const char *sandbox);
+/* Code, and a command for sh -c; the answers are those of run_code and commands. `language` NULL:
+ * the sandbox's own. What the code does wrong is part of the answer. */
+SG_API int sg_run(sg_client *client, const char *sandbox, const char *language, const char *code,
+                  char **ret_json);
+SG_API int sg_exec(sg_client *client, const char *sandbox, const char *command, char **ret_json);
+/* Whole files. What is read has a NUL behind it and is freed with sg_free. */
+SG_API int sg_file_read(sg_client *client, const char *sandbox, const char *path, char **ret_bytes,
+                        size_t *ret_len);
+SG_API int sg_file_write(sg_client *client, const char *sandbox, const char *path,
+                         const char *bytes, size_t len);
 
 /* "a b/c" becomes "a%20b%2Fc", to be freed with sg_free. */
 SG_API char *sg_escape(const char *text);

@@ -14,6 +14,7 @@
     X(NOT_A_FILE, "not_a_file", 400)                                                               \
     X(NOT_A_DIRECTORY, "not_a_directory", 400)                                                     \
     X(INVALID_PATTERN, "invalid_pattern", 400)                                                     \
+    X(ZONE_NOT_CONFIGURED, "zone_not_configured", 400)                                             \
     X(PATTERN_TOO_COMPLEX, "pattern_too_complex", 400)                                             \
     X(UNAUTHORIZED, "unauthorized", 401)                                                           \
     X(FORBIDDEN, "forbidden", 403)                                                                 \

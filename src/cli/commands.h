@@ -19,6 +19,7 @@ extern const struct cli_verb cmd_exec;
 extern const struct cli_verb cmd_fs_cat;
 extern const struct cli_verb cmd_fs_glob;
 extern const struct cli_verb cmd_fs_grep;
+extern const struct cli_verb cmd_fs;
 extern const struct cli_verb cmd_fs_ls;
 extern const struct cli_verb cmd_fs_put;
 extern const struct cli_verb cmd_fs_rm;

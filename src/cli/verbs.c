@@ -36,6 +36,7 @@ const struct cli_verb *const cli_verbs[] = {
     &cmd_shell,
     &cmd_logs,
     &cmd_cp,
+    &cmd_fs,
     &cmd_fs_ls,
     &cmd_fs_cat,
     &cmd_fs_put,

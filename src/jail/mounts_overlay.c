@@ -217,8 +217,8 @@ static bool has_volume_in(const struct jail_plan *plan, const char *name)
 int mounts_own_places(const struct mount_set *set, const struct jail_plan *plan, int upper_fd,
                       struct err *err)
 {
-    static const char *const dirs[] = {"workspace", "home", "home/sandbox"};
-    static const char *const parents[] = {"mnt", "opt", "cache"};
+    static const char *const dirs[] = {"workspace", "home", "home/sandbox", "cache"};
+    static const char *const parents[] = {"mnt", "opt"};
     for (size_t i = 0; i < countof(dirs); i++)
         if (own_place(set, upper_fd, dirs[i], err) < 0)
             return -1;

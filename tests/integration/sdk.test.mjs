@@ -314,5 +314,5 @@ test('the examples of the README run', T, async (t) => {
     return child.stdout;
   }));
   const all = outputs.join('');
-  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
+  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "[ 'topic.md' ]\nPATH_ESCAPES\n", "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
 });

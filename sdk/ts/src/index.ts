@@ -14,3 +14,5 @@ export { systemPrompt, type ToolAnswer, type ToolImage, type ToolName, type Tool
 export { toolTable } from './tool_table.js';
 export type * from './types.js';
 export { Volume, type VolumeSpec } from './volume.js';
+export { ZoneError, type ZoneCode } from './zones/errors.js';
+export { connectSandbox, createSandbox, type ZoneSandbox, type ZonesOptions } from './zones/zones.js';

@@ -1,0 +1,164 @@
+/* The everyday calls: create, run, exec, files. Each makes its request's JSON. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* A JSON text with its quotes, to be freed; NULL when there is no memory. */
+static char *quote(const char *text)
+{
+    size_t len = strlen(text), at = 0;
+    char *out = malloc(len * 6 + 3);
+    if (out == NULL)
+        return NULL;
+    out[at++] = '"';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            out[at++] = '\\', out[at++] = (char)c;
+        else if (c < 0x20)
+            at += (size_t)snprintf(out + at, 7, "\\u%04x", c);
+        else
+            out[at++] = (char)c;
+    }
+    out[at++] = '"';
+    out[at] = '\0';
+    return out;
+}
+
+static int no_memory(sg_client *client)
+{
+    return sg_client_fail(client, "no_space", "out of memory");
+}
+
+int sg_create(sg_client *client, const char *spec_json, char id[SG_ID_SIZE])
+{
+    char *answer = NULL;
+    if (sg_call(client, "POST", "/v1/sandboxes", spec_json == NULL ? "{}" : spec_json, &answer) < 0)
+        return -1;
+    const char *found = strstr(answer, "\"id\":\"");
+    size_t len = found == NULL ? 0 : strcspn(found + 6, "\"");
+    if (len > 0 && len < SG_ID_SIZE)
+        (void)snprintf(id, SG_ID_SIZE, "%.*s", (int)len, found + 6);
+    sg_free(answer);
+    if (len == 0 || len >= SG_ID_SIZE)
+        return sg_client_fail(client, "internal", "the answer has no id");
+    return 0;
+}
+
+int sg_delete(sg_client *client, const char *sandbox)
+{
+    char path[SG_ID_SIZE + 32];
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", sandbox);
+    return sg_call(client, "DELETE", path, NULL, NULL);
+}
+
+/* POST {first_name: first, second_name: second} to a door of the sandbox. */
+static int post_two(sg_client *client, const char *sandbox, const char *door, const char *names[2],
+                    const char *values[2], char **ret_json)
+{
+    char path[SG_ID_SIZE + 64];
+    char *first = quote(values[0]), *second = values[1] == NULL ? NULL : quote(values[1]);
+    size_t size = (first == NULL ? 0 : strlen(first)) + (second == NULL ? 0 : strlen(second)) + 64;
+    char *body = malloc(size);
+    int result = -1;
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s/%s", sandbox, door);
+    if (first == NULL || body == NULL || (values[1] != NULL && second == NULL)) {
+        (void)no_memory(client);
+    } else {
+        if (second == NULL)
+            (void)snprintf(body, size, "{\"%s\":%s}", names[0], first);
+        else
+            (void)snprintf(body, size, "{\"%s\":%s,\"%s\":%s}", names[0], first, names[1], second);
+        result = sg_call(client, "POST", path, body, ret_json);
+    }
+    free(first);
+    free(second);
+    free(body);
+    return result;
+}
+
+int sg_run(sg_client *client, const char *sandbox, const char *language, const char *code,
+           char **ret_json)
+{
+    return post_two(client, sandbox, "run_code", (const char *[2]){"code", "language"},
+                    (const char *[2]){code, language}, ret_json);
+}
+
+int sg_exec(sg_client *client, const char *sandbox, const char *command, char **ret_json)
+{
+    return post_two(client, sandbox, "commands", (const char *[2]){"command", NULL},
+                    (const char *[2]){command, NULL}, ret_json);
+}
+
+static char *file_door(const char *sandbox, const char *path)
+{
+    char *escaped = sg_escape(path);
+    size_t size = (escaped == NULL ? 0 : strlen(escaped)) + strlen(sandbox) + 64;
+    char *door = escaped == NULL ? NULL : malloc(size);
+    if (door != NULL)
+        (void)snprintf(door, size, "/v1/sandboxes/%s/files?path=%s", sandbox, escaped);
+    sg_free(escaped);
+    return door;
+}
+
+struct bytes {
+    char *ptr;
+    size_t len, at;
+};
+
+static int take(void *ctx, const char *bytes, size_t len)
+{
+    struct bytes *all = ctx;
+    char *grown = realloc(all->ptr, all->len + len + 1);
+    if (grown == NULL)
+        return -1;
+    all->ptr = grown;
+    memcpy(all->ptr + all->len, bytes, len);
+    all->len += len;
+    return 0;
+}
+
+static long give(void *ctx, char *out, size_t room)
+{
+    struct bytes *all = ctx;
+    size_t count = all->len - all->at < room ? all->len - all->at : room;
+    memcpy(out, all->ptr + all->at, count);
+    all->at += count;
+    return (long)count;
+}
+
+int sg_file_read(sg_client *client, const char *sandbox, const char *path, char **ret_bytes,
+                 size_t *ret_len)
+{
+    struct bytes all = {0};
+    char *door = file_door(sandbox, path);
+    if (door == NULL)
+        return no_memory(client);
+    int result = sg_download(client, door, take, &all);
+    free(door);
+    if (result == 0 && all.ptr == NULL)
+        all.ptr = calloc(1, 1); /* an empty file */
+    if (result < 0 || all.ptr == NULL) {
+        free(all.ptr);
+        return -1;
+    }
+    all.ptr[all.len] = '\0';
+    *ret_bytes = all.ptr;
+    *ret_len = all.len;
+    return 0;
+}
+
+int sg_file_write(sg_client *client, const char *sandbox, const char *path, const char *bytes,
+                  size_t len)
+{
+    struct bytes all = {.ptr = (char *)bytes, .len = len};
+    char *door = file_door(sandbox, path);
+    if (door == NULL)
+        return no_memory(client);
+    int result = sg_upload(client, "PUT", door, give, &all, (int64_t)len, NULL);
+    free(door);
+    return result;
+}

@@ -1,0 +1,86 @@
+import type { Files } from '../files.js';
+import { FILE_MAX, LIST_MAX, type ZoneBackend } from './backend.js';
+import { ZoneError, zoneErrorOf } from './errors.js';
+import type { Zone, ZonePath } from './path.js';
+
+/** A sandbox, a session or a volume of a server: the fence is the sandbox's own. */
+export class RemoteBackend implements ZoneBackend {
+  readonly #files: Files;
+  readonly #zones: readonly Zone[];
+
+  /** A volume has /workspace alone. */
+  constructor(files: Files, zones: readonly Zone[]) {
+    this.#files = files;
+    this.#zones = zones;
+  }
+
+  read(at: ZonePath): Promise<Uint8Array> {
+    return this.#ask(at, async () => {
+      const bytes = await this.#files.download(at.path);
+      return gather(bytes, at);
+    });
+  }
+
+  async write(at: ZonePath, content: Uint8Array): Promise<void> {
+    await this.#ask(at, () => this.#files.write(at.path, content));
+  }
+
+  delete(at: ZonePath, recursive: boolean): Promise<void> {
+    return this.#ask(at, () => this.#files.delete(at.path, { recursive }));
+  }
+
+  exists(at: ZonePath): Promise<boolean> {
+    return this.#ask(at, async () => {
+      try {
+        return at.below === '' || await this.#files.exists(at.path);
+      } catch (error) {
+        if ((error as { code?: string }).code === 'not_a_directory') return false;
+        throw error;
+      }
+    });
+  }
+
+  list(at: ZonePath): Promise<string[]> {
+    return this.#ask(at, async () => {
+      // A zone is there before anything is in it.
+      if (at.below === '' && !await this.#files.exists(at.path)) return [];
+      const { entries, truncated } = await this.#files.listPage(at.path, { limit: LIST_MAX });
+      if (truncated) throw new ZoneError('TOO_MANY_RESULTS', `'${at.path}' has more than ${LIST_MAX} entries`, at.path);
+      return entries.map(({ path }) => path);
+    });
+  }
+
+  /** As code inside sees it. */
+  resolve(at: ZonePath): Promise<string> {
+    return this.#ask(at, async () => at.path);
+  }
+
+  async close(): Promise<void> {}
+
+  async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {
+    if (!this.#zones.includes(at.zone))
+      throw new ZoneError('ZONE_NOT_CONFIGURED', `the zone of '${at.path}' has no directory: a volume has /workspace alone`, at.path);
+    try {
+      return await verb();
+    } catch (error) {
+      throw zoneErrorOf(error, at.path);
+    }
+  }
+}
+
+async function gather(bytes: ReadableStream<Uint8Array>, at: ZonePath): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of bytes) {
+    pieces.push(piece);
+    size += piece.length;
+    if (size > FILE_MAX) throw new ZoneError('TOO_LARGE', `'${at.path}' has more than ${FILE_MAX} bytes`, at.path);
+  }
+  const all = new Uint8Array(size);
+  let end = 0;
+  for (const piece of pieces) {
+    all.set(piece, end);
+    end += piece.length;
+  }
+  return all;
+}

@@ -1,0 +1,106 @@
+import { SandglassError } from '../errors.js';
+import type { ToolAnswer, ToolName } from '../tools.js';
+import { ZoneError } from './errors.js';
+import type { ZoneSandbox } from './zones.js';
+
+/** The tools that the façade's verbs can carry. */
+export const zoneToolNames: readonly ToolName[] = ['read', 'write', 'edit', 'list', 'exists', 'delete'];
+
+const TEXT_MAX = 100 << 10;
+const LINES_DEFAULT = 2000;
+
+const hints: Record<string, string> = {
+  INVALID: 'Correct the arguments and call again.',
+  NOT_FOUND: 'Look for the right path with list or glob.',
+  NOT_A_FILE: 'This is a directory: use list or glob.',
+  NOT_A_DIRECTORY: 'This is a file: use read, or name its directory.',
+  PATH_ESCAPES: 'Use a path below /workspace.',
+  READ_ONLY: 'Write below /workspace.',
+  CONFLICT: 'Look at what is there first, then call again.',
+  NO_MATCH: 'Read the file again and copy the text exactly, blanks included.',
+  AMBIGUOUS_MATCH: 'Add lines around the text to make it unique, or set replaceAll.',
+  TOO_LARGE: 'Read a part: offset is the first line, limit the number of lines; or use grep.',
+  TOO_MANY_RESULTS: 'Narrow the search.',
+  ZONE_NOT_CONFIGURED: 'Use a path below /workspace.',
+};
+
+type Args = Record<string, unknown>;
+
+/** A relative path is meant below /workspace, none is /workspace itself. */
+function pathOf(args: Args): string {
+  const path = args['path'];
+  if (path === undefined || path === '' || path === '.') return '/workspace';
+  return String(path).startsWith('/') ? String(path) : `/workspace/${String(path)}`;
+}
+
+async function textOf(zones: ZoneSandbox, path: string): Promise<string> {
+  const bytes = await zones.readBinary(path);
+  try {
+    if (bytes.includes(0)) throw new TypeError();
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new ZoneError('INVALID', `${path} is not text (${bytes.length} bytes)`, path);
+  }
+}
+
+async function read(zones: ZoneSandbox, args: Args): Promise<object> {
+  const path = pathOf(args);
+  const text = await textOf(zones, path);
+  const size = new TextEncoder().encode(text).length;
+  const hasRange = args['offset'] !== undefined || args['limit'] !== undefined;
+  if (!hasRange && size > TEXT_MAX) throw new ZoneError('TOO_LARGE', `${path} has ${size} bytes, more than ${TEXT_MAX}`, path);
+  const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  const startLine = Number(args['offset'] ?? 1);
+  const wanted = lines.slice(startLine - 1, startLine - 1 + Number(args['limit'] ?? (hasRange ? LINES_DEFAULT : lines.length)));
+  let content = '', count = 0;
+  for (const line of wanted) {
+    if (content.length + line.length > TEXT_MAX && count > 0) break;
+    content += line.slice(0, TEXT_MAX);
+    count++;
+  }
+  const truncated = startLine - 1 + count < lines.length;
+  return { path, content, size, startLine, lines: count, truncated, ...(truncated ? { nextOffset: startLine + count } : {}) };
+}
+
+async function write(zones: ZoneSandbox, args: Args): Promise<object> {
+  const path = pathOf(args), content = String(args['content'] ?? '');
+  const created = !await zones.exists(path);
+  await zones.write(path, content);
+  return { path, created, size: new TextEncoder().encode(content).length };
+}
+
+async function edit(zones: ZoneSandbox, args: Args): Promise<object> {
+  const path = pathOf(args), oldString = String(args['oldString'] ?? ''), newString = String(args['newString'] ?? '');
+  if (oldString === '') throw new ZoneError('INVALID', 'oldString is empty', path);
+  const parts = (await textOf(zones, path)).split(oldString);
+  const found = parts.length - 1;
+  if (found === 0) throw new ZoneError('NO_MATCH', `the text is not in '${path}'`, path);
+  if (found > 1 && args['replaceAll'] !== true) throw new ZoneError('AMBIGUOUS_MATCH', `the text is ${found} times in '${path}'`, path);
+  const text = parts.join(newString);
+  await zones.write(path, text);
+  return { path, replaced: found, size: new TextEncoder().encode(text).length };
+}
+
+const verbs: Partial<Record<ToolName, (zones: ZoneSandbox, args: Args) => Promise<object>>> = {
+  read, write, edit,
+  list: async (zones, args) => ({ entries: (await zones.list(pathOf(args))).map((name) => ({ name })), truncated: false }),
+  exists: async (zones, args) => ({ exists: await zones.exists(pathOf(args)) }),
+  delete: async (zones, args) => {
+    await zones.delete(pathOf(args), { recursive: args['recursive'] === true });
+    return { deleted: 1 };
+  },
+};
+
+/** A tool on the façade, answered as the server answers it. */
+export async function callZoneTool(zones: ZoneSandbox, name: ToolName, args: Args): Promise<ToolAnswer> {
+  try {
+    const verb = verbs[name];
+    if (!verb) throw new ZoneError('INVALID', `there is no tool '${name}' here`);
+    return { isError: false, answer: { success: true, ...await verb(zones, args) }, images: [] };
+  } catch (error) {
+    if (!(error instanceof SandglassError)) throw error;
+    const hint = hints[error.code] ?? 'Tell the user: this is not yours to mend.';
+    const answer = { success: false, error: { code: error.code.toLowerCase(), message: error.message, hint } };
+    return { isError: true, answer, images: [] };
+  }
+}

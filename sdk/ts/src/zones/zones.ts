@@ -1,0 +1,152 @@
+import { Client, type CallOptions } from '../client.js';
+import { Sandbox, type Connection } from '../sandbox.js';
+import { Session } from '../session.js';
+import type { ToolAnswer, ToolName, ToolTarget } from '../tools.js';
+import { Volume } from '../volume.js';
+import { FILE_MAX, type ZoneBackend } from './backend.js';
+import { ZoneError } from './errors.js';
+import { MemoryBackend } from './memory.js';
+import { parseZonePath, zoneNames, type Zone, type ZonePath } from './path.js';
+import { RemoteBackend } from './remote.js';
+import { callZoneTool, zoneToolNames } from './tools.js';
+import { WorkerBackend } from './worker.js';
+
+interface Common {
+  /** What changes something is READ_ONLY. */
+  readOnly?: boolean;
+}
+
+interface OnHost extends Common {
+  /** The sandglass program, whose worker reaches the directories; SANDGLASS_BIN or "sandglass" when left out. */
+  bin?: string;
+}
+
+/** Where the zones lie. */
+export type ZonesOptions =
+  /** Both zones below one directory, which is made: `.sandbox/workspace`, `.sandbox/cache`. */
+  | OnHost & { mode: 'sandboxed'; root?: string }
+  /** Each zone a directory of this machine; a zone without one is ZONE_NOT_CONFIGURED. */
+  | OnHost & { mode: 'direct'; workspace?: string; cache?: string }
+  /** One directory, as /workspace. */
+  | OnHost & { mode: 'single'; directory: string }
+  /** A live sandbox, a session, or a volume (which has /workspace alone). */
+  | Common & { mode: 'sandbox'; sandbox: Sandbox | Session | Volume }
+  /** Nothing outlives the object: for tests. */
+  | Common & { mode: 'memory' };
+
+/** The same verbs over every backend; errors are ZoneErrors with the same code for the same cause. */
+export interface ZoneSandbox extends ToolTarget {
+  read(path: string): Promise<string>;
+  readBinary(path: string): Promise<Uint8Array>;
+  write(path: string, content: string): Promise<void>;
+  writeBinary(path: string, content: Uint8Array): Promise<void>;
+  delete(path: string, options?: { recursive?: boolean }): Promise<void>;
+  exists(path: string): Promise<boolean>;
+  /** Names, sorted. */
+  list(path: string): Promise<string[]>;
+  /** Where it lies, for other programs: on this machine, or inside the sandbox. */
+  resolve(path: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+class Zones implements ZoneSandbox {
+  readonly #backend: ZoneBackend;
+  readonly #readOnly: boolean;
+  readonly toolNames: readonly ToolName[] = zoneToolNames;
+
+  constructor(backend: ZoneBackend, readOnly: boolean) {
+    this.#backend = backend;
+    this.#readOnly = readOnly;
+  }
+
+  async read(path: string): Promise<string> {
+    return new TextDecoder().decode(await this.readBinary(path));
+  }
+
+  async readBinary(path: string): Promise<Uint8Array> {
+    return this.#backend.read(parseZonePath(path));
+  }
+
+  write(path: string, content: string): Promise<void> {
+    return this.writeBinary(path, new TextEncoder().encode(content));
+  }
+
+  async writeBinary(path: string, content: Uint8Array): Promise<void> {
+    const at = this.#toChange(path, 'written');
+    if (content.length > FILE_MAX)
+      throw new ZoneError('TOO_LARGE', `${content.length} bytes for '${path}'; the most is ${FILE_MAX}`, path);
+    await this.#backend.write(at, content);
+  }
+
+  async delete(path: string, options: { recursive?: boolean } = {}): Promise<void> {
+    await this.#backend.delete(this.#toChange(path, 'deleted'), options.recursive ?? false);
+  }
+
+  async exists(path: string): Promise<boolean> {
+    return this.#backend.exists(parseZonePath(path));
+  }
+
+  async list(path: string): Promise<string[]> {
+    return (await this.#backend.list(parseZonePath(path))).sort();
+  }
+
+  async resolve(path: string): Promise<string> {
+    return this.#backend.resolve(parseZonePath(path));
+  }
+
+  close(): Promise<void> {
+    return this.#backend.close();
+  }
+
+  callTool(name: ToolName, args: Record<string, unknown>, _options?: CallOptions): Promise<ToolAnswer> {
+    return callZoneTool(this, name, args);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #toChange(path: string, how: string): ZonePath {
+    const at = parseZonePath(path);
+    if (at.below === '') throw new ZoneError('INVALID', `'${path}' is a zone: it cannot be ${how}`, path);
+    if (this.#readOnly) throw new ZoneError('READ_ONLY', 'this tree is read-only', path);
+    return at;
+  }
+}
+
+function workerOf(options: OnHost, args: string[]): WorkerBackend {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  const bin = options.bin ?? process?.env?.['SANDGLASS_BIN'] ?? 'sandglass';
+  return new WorkerBackend(bin, options.readOnly ? [...args, '--read-only'] : args);
+}
+
+function backendOf(options: ZonesOptions): ZoneBackend {
+  switch (options.mode) {
+    case 'sandboxed':
+      return workerOf(options, ['--root', options.root ?? '.sandbox']);
+    case 'direct':
+      return workerOf(options, zoneNames.flatMap((zone: Zone) =>
+        options[zone] === undefined ? [] : ['--direct', `${zone}=${options[zone]}`]));
+    case 'single':
+      return workerOf(options, ['--direct', `workspace=${options.directory}`]);
+    case 'sandbox':
+      return new RemoteBackend(options.sandbox.files, options.sandbox instanceof Volume ? ['workspace'] : zoneNames);
+    case 'memory':
+      return new MemoryBackend();
+    default:
+      throw new ZoneError('INVALID', `there is no mode '${(options as { mode: string }).mode}': sandboxed, direct, single, sandbox or memory`);
+  }
+}
+
+/** The file façade: /workspace and /cache over directories of this machine, a sandbox or a volume, or memory. */
+export function createSandbox(options: ZonesOptions): ZoneSandbox {
+  if (options.mode === 'direct' && options.workspace === undefined && options.cache === undefined)
+    throw new ZoneError('ZONE_NOT_CONFIGURED', 'no zone has a directory: pass workspace, cache, or both');
+  return new Zones(backendOf(options), options.readOnly ?? false);
+}
+
+/** The same for the id of a sandbox of a server. */
+export async function connectSandbox(id: string, options: Connection & Common = {}): Promise<ZoneSandbox> {
+  const { client, ...rest } = options;
+  return createSandbox({ mode: 'sandbox', sandbox: await Sandbox.get(id, { client: Client.from(client) }), ...rest });
+}

@@ -1,0 +1,196 @@
+/* sandglass fs --direct ZONE=DIR VERB PATH: the file façade over directories of this machine. The
+ * process confines itself to them before it looks at the path. */
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "files/zones.h"
+
+static int take_direct(const char *given, char *space, size_t size, struct zones_options *options,
+                       struct err *err)
+{
+    enum zone zone;
+    struct str text = str_of(given);
+    size_t equals = str_find_char(text, '=');
+    if (equals == text.len || !zone_of_name(str_slice(text, 0, equals), &zone))
+        return err_set(err, ERR_INVALID, "--direct %s: workspace=DIR or cache=DIR is needed",
+                       given);
+    if (str_to_cstr(str_slice(text, equals + 1, text.len), space, size, err) < 0)
+        return -1;
+    options->roots[zone] = space;
+    return 0;
+}
+
+static int open_direct(const struct cli_call *call, struct zones **ret_zones, struct err *err)
+{
+    static char spaces[ZONE_COUNT][FILES_PATH_MAX];
+    size_t used = 0;
+    struct zones_options options = {.read_only = cli_has(call, "read-only")};
+    for (size_t i = 0; i < call->given_count; i++) {
+        if (!str_eq(str_of(call->given[i].option->name), STR("direct")))
+            continue;
+        if (used == ZONE_COUNT)
+            return err_set(err, ERR_INVALID, "--direct is given more often than there are zones");
+        if (take_direct(call->given[i].value, spaces[used], sizeof spaces[used], &options, err) < 0)
+            return -1;
+        used++;
+    }
+    if (used == 0)
+        return err_set(
+            err, ERR_INVALID,
+            "say where: --direct workspace=DIR, --root DIR, or fs ls, cat, put, rm, glob "
+            "or grep with a sandbox");
+    return zones_open(&options, ret_zones, err);
+}
+
+static int open_zones(const struct cli_call *call, struct zones **ret_zones, struct err *err)
+{
+    const char *root = cli_value(call, "root");
+    if (root == NULL)
+        return open_direct(call, ret_zones, err);
+    if (cli_has(call, "direct"))
+        return err_set(err, ERR_INVALID, "--root and --direct exclude each other");
+    return zones_open_below(root, cli_has(call, "read-only"), ret_zones, err);
+}
+
+static int read_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
+                   struct buf *out, struct err *err)
+{
+    return zones_read(zones, path, out, err);
+}
+
+static int write_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
+                    UNUSED struct buf *out, struct err *err)
+{
+    AUTO_BUF struct buf bytes = buf_with_limit(ZONES_FILE_MAX + 1);
+    bool created;
+    if (buf_read_all(&bytes, STDIN_FILENO, err) < 0)
+        return -1;
+    return zones_write(zones, path, buf_str(&bytes), &created, err);
+}
+
+static int delete_it(const struct cli_call *call, struct zones *zones, struct str path,
+                     UNUSED struct buf *out, struct err *err)
+{
+    return zones_delete(zones, path, cli_has(call, "recursive"), err);
+}
+
+static int exists_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
+                     struct buf *out, struct err *err)
+{
+    bool exists;
+    if (zones_exists(zones, path, &exists, err) < 0)
+        return -1;
+    buf_put_cstr(out, exists ? "true\n" : "false\n");
+    return 0;
+}
+
+static int list_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
+                   struct buf *out, struct err *err)
+{
+    if (zones_list(zones, path, out, err) < 0)
+        return -1;
+    for (size_t i = 0; i < out->len; i++)
+        if (out->ptr[i] == '\0')
+            out->ptr[i] = '\n';
+    return 0;
+}
+
+static int resolve_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
+                      struct buf *out, struct err *err)
+{
+    if (zones_resolve(zones, path, out, err) < 0)
+        return -1;
+    buf_put_char(out, '\n');
+    return 0;
+}
+
+static const struct zone_verb {
+    const char *name;
+    int (*run)(const struct cli_call *call, struct zones *zones, struct str path, struct buf *out,
+               struct err *err);
+} zone_verbs[] = {
+    {"read", read_it},     {"write", write_it}, {"delete", delete_it},
+    {"exists", exists_it}, {"list", list_it},   {"resolve", resolve_it},
+};
+
+static const struct zone_verb *verb_of(const struct cli_call *call, struct err *err)
+{
+    for (size_t i = 0; i < countof(zone_verbs); i++)
+        if (str_eq(str_of(call->args[0]), str_of(zone_verbs[i].name))) {
+            if (call->arg_count == 2)
+                return &zone_verbs[i];
+            (void)err_set(err, ERR_INVALID, "fs %s needs a path", call->args[0]);
+            return NULL;
+        }
+    (void)err_set(err, ERR_INVALID,
+                  "there is no 'fs %s': read, write, delete, exists, list, resolve or serve",
+                  call->args[0]);
+    return NULL;
+}
+
+/* A program wants the code as well as the words. */
+static int tell_error(const struct cli_call *call, const struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    if (!cli_has(call, "json"))
+        return -1;
+    json_begin_object(&out);
+    json_key(&out, "error");
+    json_begin_object(&out);
+    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(err->code));
+    json_key(&out, "message"), json_put_cstr(&out, err->msg);
+    json_end_object(&out);
+    json_end_object(&out);
+    buf_put_char(&text, '\n');
+    cli_print(buf_str(&text));
+    return EXIT_FAILED;
+}
+
+static int fs(const struct cli_call *call, struct err *err)
+{
+    AUTO_ZONES struct zones *zones = NULL;
+    AUTO_BUF struct buf out = buf_with_limit(ZONES_FILE_MAX + 1);
+    bool is_server = str_eq(str_of(call->args[0]), STR("serve"));
+    const struct zone_verb *verb = is_server ? NULL : verb_of(call, err);
+    if (!is_server && verb == NULL)
+        return -1;
+    if (open_zones(call, &zones, err) < 0 || zones_lock(zones, err) < 0)
+        return -1;
+    if (is_server)
+        return zones_serve(zones, STDIN_FILENO, STDOUT_FILENO, err) < 0 ? -1 : EXIT_OK;
+    if (verb->run(call, zones, str_of(call->args[1]), &out, err) < 0)
+        return tell_error(call, err);
+    cli_print(buf_str(&out));
+    return EXIT_OK;
+}
+
+static const struct cli_option fs_options[] = {
+    {0, "direct", "ZONE=DIR", "The directory of workspace or cache", .repeated = true},
+    {0, "root", "DIR", "Both zones below one directory, which is made"},
+    {0, "read-only", NULL, "Refuse what changes something"},
+    {'r', "recursive", NULL, "Delete a directory with all that is in it"},
+    {0, "json", NULL, "Tell errors as JSON on standard output"},
+    {0},
+};
+
+const struct cli_verb cmd_fs = {
+    .name = "fs",
+    .args = "VERB [PATH]",
+    .summary = "Work on directories of this machine as zones, confined to them",
+    .details =
+        "VERB is read, write (from standard input), delete, exists, list, resolve (gives the "
+        "path on this machine), or serve (questions on standard input, for the SDKs). PATH "
+        "begins with /workspace or /cache. No path and no link leads out of the directories.",
+    .options = fs_options,
+    .args_min = 1,
+    .args_max = 2,
+    .run = fs,
+};
