@@ -77,6 +77,7 @@ struct place_sealed {
     int64_t stale_bytes;
     int64_t bytes;      /* of own_image, as far as it was written in this life */
     struct buf mounted; /* the image that the jail's root was made of last, "": own_image */
+    struct buf asked;   /* the image that it is being made of */
     uint32_t version;   /* changes with any of these */
 };
 

@@ -30,8 +30,12 @@ int jail_seal_ask(struct place *place, uint32_t *ret_number, struct err *err)
         jail_hold(place->jail, err) < 0)
         return -1;
     if (jail_ask_seal(place->jail, plan, place->sealed.fresh.len, most_bytes(place), ret_number,
-                      err) == 0)
+                      err) == 0) {
+        /* What the place stands on may be made into one before the answer comes. */
+        buf_clear(&place->sealed.asked);
+        buf_put(&place->sealed.asked, buf_str(&place->own_image));
         return 0;
+    }
     jail_release(place->jail);
     return -1;
 }
@@ -98,10 +102,10 @@ void jail_seal_taken(struct place *place, int fd)
     if (sealed->stale.len > 0)
         empty(place);
     /* Then the root before had layers that this one has not. */
-    if (!str_starts(buf_str(&place->own_image), buf_str(&sealed->mounted)))
+    if (!str_starts(buf_str(&sealed->asked), buf_str(&sealed->mounted)))
         jail_layers_sweep_soon(place->provider);
     buf_clear(&sealed->mounted);
-    buf_put(&sealed->mounted, buf_str(&place->own_image));
+    buf_put(&sealed->mounted, buf_str(&sealed->asked));
     *vec_push(&sealed->fresh) = fd;
     sealed->version++;
 }
@@ -125,5 +129,6 @@ void jail_seal_forget(struct place *place)
     close_all(&place->sealed.fresh);
     close_all(&place->sealed.stale);
     buf_done(&place->sealed.mounted);
+    buf_done(&place->sealed.asked);
     place->sealed = (struct place_sealed){.version = version + 1};
 }

@@ -52,6 +52,7 @@ static void mark_all(struct provider *provider, struct map *named)
         mark_image(named, buf_str(&place->base_image));
         mark_image(named, buf_str(&place->own_image));
         mark_image(named, buf_str(&place->sealed.mounted));
+        mark_image(named, buf_str(&place->sealed.asked));
     }
     jail_layers_each_kept(provider, mark_image, named);
     for (const struct jail_fresh *fresh = provider->layers->fresh; fresh != NULL;
