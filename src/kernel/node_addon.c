@@ -47,6 +47,9 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports);
  *   TERMINATED -> QUIET  heard(), which takes the order back if nothing has heeded it yet */
 enum state { QUIET, ASKED, TERMINATED };
 static atomic_int state = QUIET;
+/* The run under way, 0 for none, and the one that was when the interrupt came: it may end by itself
+ * before anybody has heard, and the next one must not suffer for it. */
+static atomic_int run_now, run_meant;
 
 static sem_t asked;
 static struct sigaction nodes;
@@ -58,8 +61,10 @@ static void on_sigint(int signo, siginfo_t *info, void *context)
 {
     int kept = errno;
     int quiet = QUIET;
-    if (atomic_compare_exchange_strong(&state, &quiet, ASKED))
+    if (atomic_compare_exchange_strong(&state, &quiet, ASKED)) {
+        atomic_store(&run_meant, atomic_load(&run_now));
         (void)sem_post(&asked);
+    }
     if ((nodes.sa_flags & SA_SIGINFO) != 0)
         nodes.sa_sigaction(signo, info, context);
     else if (nodes.sa_handler != SIG_DFL && nodes.sa_handler != SIG_IGN)
@@ -74,26 +79,39 @@ static void *watch(void *ctx)
         while (sem_wait(&asked) < 0)
             ;
         (void)usleep(PATIENCE_US);
-        if (atomic_compare_exchange_strong(&state, &expected, TERMINATED))
+        if (atomic_load(&run_meant) == atomic_load(&run_now) &&
+            atomic_compare_exchange_strong(&state, &expected, TERMINATED))
             terminate(isolate);
     }
     return ctx;
 }
 
-/* True when an interrupt was under way and is dealt with now. */
-static bool settle(void)
+/* An interrupt that was under way is dealt with now: the run that it was meant for, or 0. */
+static int settle(void)
 {
     int was = atomic_exchange(&state, QUIET);
     if (was == TERMINATED)
         cancel(isolate);
-    return was != QUIET;
+    return was == QUIET ? 0 : atomic_load(&run_meant);
 }
 
 static napi_value heard(napi_env env, UNUSED napi_info info)
 {
     napi_value result = NULL;
-    (void)napi_get_boolean(env, settle(), &result);
+    (void)napi_create_int32(env, settle(), &result);
     return result;
+}
+
+/* marked(id): the run under way, 0 for none. */
+static napi_value marked(napi_env env, napi_info info)
+{
+    napi_value arg = NULL;
+    size_t count = 1;
+    int32_t id = 0;
+    if (napi_get_cb_info(env, info, &count, &arg, NULL, NULL) == NAPI_OK &&
+        napi_get_value_int32(env, arg, &id) == NAPI_OK)
+        atomic_store(&run_now, id);
+    return NULL;
 }
 
 /* Code that reads its standard input finds nothing there. */
@@ -190,6 +208,7 @@ static void offer(napi_env env, napi_value exports, const char *name, napi_funct
 napi_value napi_register_module_v1(napi_env env, napi_value exports)
 {
     offer(env, exports, "heard", heard);
+    offer(env, exports, "marked", marked);
     offer(env, exports, "watch", watch_from_js);
     offer(env, exports, "takeLine", take_line_from_js);
     offer(env, exports, "write", write_from_js);

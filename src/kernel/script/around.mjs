@@ -15,6 +15,7 @@ import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
 const AHEAD = 'SANDGLASS_KERNEL_AHEAD'; // see runtime/runtimes.h
 let current = null; // the run that is not done: { id, count, before }, the last of its environment
 let line = -1;
+let mark = () => {};
 
 export class Interrupted extends Error {
   constructor() {
@@ -55,6 +56,7 @@ async function show(id, value, flags) {
 export function end(error, place = '') {
   const { id, count, before } = current;
   current = null;
+  mark(0);
   for (const [name, value] of before)
     if (value === undefined) delete process.env[name]; else process.env[name] = value;
   if (error !== undefined)
@@ -62,7 +64,8 @@ export function end(error, place = '') {
   send(line, DONE, id, [count, Number(error === undefined)]);
 }
 
-export const isRunning = () => current !== null;
+/** The number of the run that is not done, or 0. */
+export const running = () => current?.id ?? 0;
 
 /** Variables of one run ("NAME=value", a NUL behind each); gives what was there before. */
 function environment(variables) {
@@ -88,7 +91,10 @@ const calls = (heard) => ({
     process.stdout.write('');
   },
   dress: (variables) => { environment(variables); },
-  begin: (id, count, variables) => { current = { id, count, before: environment(variables) }; },
+  begin: (id, count, variables) => {
+    current = { id, count, before: environment(variables) };
+    mark(id);
+  },
   fail: (id, value, place) => { if (isCurrent(id)) end(asError(value), place); },
   refuse: (id, message) => { if (isCurrent(id)) end(Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
   interrupt: (id) => { heard(); if (isCurrent(id)) end(new Interrupted()); },
@@ -141,10 +147,11 @@ function stayAlone() {
   globalThis.prompt = () => { throw new NoInput(); };
 }
 
-/** `lineFd`: where frames go; `heard`: says that an interrupt was dealt with; `load(name, options)` imports,
- * `require()` gives the function of that name. */
-export function furnish({ lineFd, heard = () => {}, load, require }) {
+/** `lineFd`: where frames go; `heard`: says that an interrupt was dealt with; `marked(id)` hears which run is
+ * under way, 0 for none; `load(name, options)` imports, `require()` gives the function of that name. */
+export function furnish({ lineFd, heard = () => {}, marked = () => {}, load, require }) {
   line = lineFd;
+  mark = marked;
   Object.defineProperty(globalThis, Symbol.for('sandglass.kernel'), { value: calls(heard) });
   writeAtOnce();
   stayAlone();

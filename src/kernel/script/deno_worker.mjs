@@ -4,7 +4,10 @@
 import { drive, plain } from './drive.mjs';
 import { PREFIX } from './deno_prefix.mjs';
 
-const PATIENCE_MS = 30; // for the main thread to say that it computes nothing
+const PATIENCE_MS = 30; // between two looks whether the main thread computes,
+const MOST_MS = 1000; // and until it is taken to do so
+const COMPUTES = 10; // ticks of processor time (10 ms each): a thread that waits for its turn has none
+const EARLY_MS = 20; // for code that was sent before the interrupt, and not read yet
 
 /** Asks the inspector; see drive.mjs. */
 async function connect(url) {
@@ -36,20 +39,40 @@ const answered = () => new Promise((resolve) => {
   postMessage('ping');
 });
 
-/** Ends the code that computes, or the run that waits. */
-async function interrupt({ post, call, running }) {
-  const id = running();
-  const answer = answered();
-  const late = new Promise((resolve) => { setTimeout(resolve, PATIENCE_MS, 'late'); });
-  if (await Promise.race([answer, late]) === 'late') await post('Runtime.terminateExecution');
+const later = (ms) => new Promise((resolve) => { setTimeout(resolve, ms, 'late'); });
+
+/** Ticks that the main thread has had. */
+function ticks() {
+  const fields = Deno.readTextFileSync(`/proc/self/task/${Deno.pid}/stat`).split(') ').at(-1).split(' ');
+  return Number(fields[11]) + Number(fields[12]);
+}
+
+/** Ends what computes, if anything does: an order to end that finds nothing could end Deno itself. */
+async function rest({ post, running }, id) {
+  const [answer, begin, had] = [answered(), Date.now(), ticks()];
+  while (await Promise.race([answer, later(PATIENCE_MS)]) === 'late')
+    if (ticks() - had >= COMPUTES || Date.now() - begin > MOST_MS) {
+      if (running() === id) await post('Runtime.terminateExecution'); // no other run
+      break;
+    }
   await answer;
-  await call('interrupt', plain(id));
+}
+
+/** Ends the code that computes, or the run that waits. */
+async function interrupt(control) {
+  if (control.running() === 0) await later(EARLY_MS);
+  const id = control.running();
+  if (id === 0) return;
+  await rest(control, id);
+  await control.call('interrupt', plain(id));
+  await rest(control, id); // the cell may have been about to begin
+  control.stopped(id);
 }
 
 onmessage = async ({ data: { url, line, version } }) => {
   onmessage = () => heard();
   const post = await connect(url);
-  const ours = { post };
-  Deno.addSignalListener('SIGINT', () => interrupt(ours).catch(() => {}));
-  Object.assign(ours, await drive({ post, line, version, prefix: PREFIX, typed: true }));
+  const control = { post, running: () => 0 };
+  Deno.addSignalListener('SIGINT', () => interrupt(control).catch(() => {}));
+  await drive({ post, line, version, control, prefix: PREFIX, typed: true });
 };

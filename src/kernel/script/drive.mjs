@@ -36,9 +36,10 @@ const argument = ({ objectId, unserializableValue, value }) =>
   objectId !== undefined ? { objectId } : unserializableValue !== undefined ? { unserializableValue } : { value };
 
 /** `post(method, params)` asks the inspector, `nudge()` has the main thread's queues move on, `prefix`
- * stands before every cell, `typed` says that JavaScript is TypeScript too. Gives what can be asked about
- * it: `running()`, the number of the run under way or 0, and `call`, for functions of around.mjs. */
-export async function drive({ post, line, version, nudge = () => {}, prefix = '', typed = false }) {
+ * stands before every cell, `typed` says that JavaScript is TypeScript too. `control` takes what can be asked
+ * about it, before the first run: `running()`, the number of the run under way or 0, `call`, for functions of
+ * around.mjs, and `stopped(id)`, for a run whose code was ended and will not say so. */
+export async function drive({ post, line, version, control, nudge = () => {}, prefix = '', typed = false }) {
   let count = 0;
   let running = 0;
   const { result: kernel } = await post('Runtime.evaluate', {
@@ -47,6 +48,8 @@ export async function drive({ post, line, version, nudge = () => {}, prefix = ''
   /** Calls a function of around.mjs on the main thread. */
   const call = (name, ...args) => post('Runtime.callFunctionOn', {
     objectId: kernel.objectId, arguments: args, functionDeclaration: `function (...args) { this.${name}(...args); }` });
+
+  const stopped = (id) => { if (running === id) running = 0; };
 
   async function evaluate(id, name, code) {
     try {
@@ -73,12 +76,17 @@ export async function drive({ post, line, version, nudge = () => {}, prefix = ''
       if (typed || isTyped) code = withoutTypes(code);
     } catch (error) {
       const [message] = error.message.replace(/^SyntaxError: /, '').split('\n  |');
-      if (isTyped) return call('refuse', plain(id), plain(message));
+      if (isTyped) {
+        stopped(id);
+        return call('refuse', plain(id), plain(message));
+      }
       // V8 says what is wrong with it as JavaScript.
     }
-    return evaluate(id, name, code);
+    await evaluate(id, name, code);
+    stopped(id);
   }
 
+  Object.assign(control, { call, stopped, running: () => running });
   // Whoever closes the line wants nobody to live on, however busy.
   receive(line, (type, id, [code, language, variables = '']) => {
     if (type === RUN) run(id, code, language, variables).catch(() => {});
@@ -89,5 +97,4 @@ export async function drive({ post, line, version, nudge = () => {}, prefix = ''
   await post('Runtime.callFunctionOn', { objectId: kernel.objectId, awaitPromise: true,
     functionDeclaration: 'function () { return this.warm(); }' });
   await call('ready', plain(version));
-  return { call, running: () => running };
 }

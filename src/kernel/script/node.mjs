@@ -2,7 +2,7 @@
 
 import module from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { end, furnish, here, Interrupted, isRunning, stray } from './around.mjs';
+import { end, furnish, here, Interrupted, running, stray } from './around.mjs';
 import { inspect } from './display.mjs';
 import { writeAll } from './wire.mjs';
 
@@ -39,11 +39,14 @@ module.registerHooks({
   },
 });
 /** `addon`: of kernel-node.node; `worker`: the other thread, which waits for a word. */
-export function start({ heard, watch }, line, worker) {
+export function start({ heard, marked, watch }, line, worker) {
   // Node's own handler comes first; the addon's calls it.
-  process.on('SIGINT', () => { if (heard() && isRunning()) end(new Interrupted()); });
+  process.on('SIGINT', () => {
+    const id = heard(); // the run that it was meant for; another may be under way by now
+    if (id !== 0 && id === running()) end(new Interrupted());
+  });
   if (!watch()) throw new Error('the kernel needs Node 22.15 or later');
-  furnish({ lineFd: line, heard, load: (name, options) => import(name, options), require: () => module.createRequire(here()) });
+  furnish({ lineFd: line, heard, marked, load: (name, options) => import(name, options), require: () => module.createRequire(here()) });
   worker.on('message', () => {}) // see there
     .on('error', (error) => { writeAll(2, Buffer.from(`${inspect(error)}\n`)); process.reallyExit(); });
   worker.postMessage(null);

@@ -14,5 +14,5 @@ parentPort.on('message', () => {});
 parentPort.once('message', () => {
   session.connectToMainThread();
   // Node's queues move on only after a call-back of its own.
-  drive({ post, line: workerData.line, version: process.versions.node, nudge: () => parentPort.postMessage(null) });
+  drive({ post, line: workerData.line, version: process.versions.node, control: {}, nudge: () => parentPort.postMessage(null) });
 });
