@@ -1,6 +1,7 @@
 /* cells RUNTIME: one kernel in one jail, for the tests. Reads cells as lines of JSON
  * {code, language?, interruptMs?} and answers each with one line: what it wrote, showed and
- * how it ended. SANDGLASS_HOME says where runtimes are; CELLS_WORKSPACE is shown at /workspace. */
+ * how it ended. An interrupt comes interruptMs after the first output: before it, nobody knows
+ * that the code runs. SANDGLASS_HOME says where runtimes are; CELLS_WORKSPACE is shown at /workspace. */
 
 #include <poll.h>
 #include <signal.h>
@@ -90,10 +91,14 @@ static void wait_for_end(struct stage *stage, int64_t interrupt_ms)
 {
     struct kernel_event event;
     int64_t now_ms = clock_now_ms(), deadline_ms = now_ms + PATIENCE_MS;
-    int64_t interrupt_at = interrupt_ms > 0 ? now_ms + interrupt_ms : INT64_MAX;
+    int64_t interrupt_at = INT64_MAX;
     while (!stage->ended) {
         while (!stage->ended && kernel_next(stage->kernel, &event))
             on_event(stage, &event);
+        if (interrupt_ms > 0 && stage->out_bytes > 0) {
+            interrupt_at = clock_now_ms() + interrupt_ms;
+            interrupt_ms = 0;
+        }
         int fds[3];
         struct err err;
         kernel_fds(stage->kernel, fds);

@@ -97,7 +97,7 @@ for (const [name, has] of Object.entries(cells)) {
     const [first, second, expected] = has.state;
     await cell(first);
     for (const code of [has.busy, has.idle]) {
-      const done = await cell(code, { interruptMs: 300 });
+      const done = await cell(`console.log('begun'); ${code}`, { interruptMs: 300 });
       assert.deepEqual([done.ok, done.error?.name], [false, has.interrupted ?? 'Interrupted'], code);
     }
     const done = await cell(second);
@@ -198,7 +198,7 @@ for (const name of ['node24', 'deno']) {
       'setTimeout(() => { while (true); }, 5); await new Promise(() => {})',
       'require("child_process").execSync("sleep 60")',
       'const { promise } = Promise.withResolvers(); await promise']) {
-      const done = await cell(code, { interruptMs: 400 });
+      const done = await cell(`console.log('begun'); ${code}`, { interruptMs: 400 });
       assert.deepEqual([done.ok, done.gone], [false, false], code);
       assert.equal((await cell('kept += 1')).ok, true, code);
     }
