@@ -19,6 +19,7 @@
 #include "jail/ids.h"
 
 #define OPAQUE "user.overlay.opaque"
+#define ORIGIN "user.overlay.origin"
 
 enum { NAMES_MAX = 64 << 10, VALUE_MAX = 64 << 10, CHUNK = 1 << 24, ABOVE_MAX = 16 };
 
@@ -206,6 +207,15 @@ static int lay_node(const struct walk *walk, mode_t mode, int to_dir, const char
     return 0;
 }
 
+/* A directory that no layer below has is listed as it is, with its whiteouts, unless this
+ * attribute says that it once stood above another; without a value, above one that is not known. */
+static int lay_whiteout(const struct walk *walk, int to_dir, const char *name)
+{
+    if (SYS(fsetxattr(to_dir, ORIGIN, "", 0, 0)) < 0)
+        return err_sys(walk->err, errno, "mark a directory that has whiteouts");
+    return lay_node(walk, S_IFCHR | (mode_t)0600, to_dir, name);
+}
+
 /* --- Directories --- */
 
 /* Those past the last are not looked at: what they hide is laid, and cleared away by them. */
@@ -343,7 +353,7 @@ static int lay_entry(struct walk *walk, int from_dir, int to_dir, const char *na
     if (S_ISLNK(st.st_mode))
         return lay_link(walk, &st, from_dir, to_dir, name);
     if (is_whiteout(&st))
-        return lay_node(walk, S_IFCHR | (mode_t)0600, to_dir, name);
+        return lay_whiteout(walk, to_dir, name);
     if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))
         return lay_node(walk, st.st_mode & (S_IFMT | 0777), to_dir, name);
     return 0;
