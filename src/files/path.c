@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -86,6 +88,21 @@ static int say_not_a_file(struct files *files, struct str path, int flags, struc
     return files_check_regular(files, &st, path, err);
 }
 
+/* What /proc tells of processes: asked for by name it may be the reader itself, who has what the
+ * tree's owner shall not see. A command can look at its own. */
+static bool is_of_a_process(int fd, const struct stat *st)
+{
+    struct statfs fs;
+    char link[40], path[64];
+    if (st->st_size != 0 || fstatfs(fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
+        return false;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof path);
+    struct str where = str_n(path, len < 0 ? 0 : (size_t)len);
+    return !str_starts(where, STR("/proc/")) || where.len < 7 ||
+           (where.ptr[6] >= '0' && where.ptr[6] <= '9');
+}
+
 int files_open_regular(struct files *files, struct str path, int flags, struct stat *ret_st,
                        struct err *err)
 {
@@ -100,6 +117,9 @@ int files_open_regular(struct files *files, struct str path, int flags, struct s
         return err_sys(err, errno, "stat '%.*s'", STR_ARG(path));
     if (files_check_regular(files, &st, path, err) < 0)
         return -1;
+    if (is_of_a_process(fd, &st))
+        return err_set(err, ERR_FORBIDDEN, "'%.*s' tells of a process; a command can read its own",
+                       STR_ARG(path));
     *ret_st = st;
     return fd_take(&fd);
 }

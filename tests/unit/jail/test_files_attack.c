@@ -325,7 +325,9 @@ TEST(fs04_links_of_proc)
                                         "/proc/1/exe",
                                         "/proc/1/mem",
                                         "/proc/self/mem",
-                                        "/proc/1/environ"};
+                                        "/proc/1/environ",
+                                        "/proc/1/maps",
+                                        "/proc/self/maps"};
     for (size_t i = 0; i < countof(paths); i++) {
         CHECK(attack(stage.jail, (struct jail_file){.verb = JAIL_FILE_READ,
                                                     .path = str_of(paths[i])}) != ERR_NONE);
