@@ -13,6 +13,7 @@ struct run;
 enum context_wait {
     WAIT_NOTHING,
     WAIT_DEADLINE, /* of the run; then it is interrupted */
+    WAIT_HEARING,  /* a shell is to hear the caller's interrupt; then it is told again */
     WAIT_GRACE,    /* the interrupt is to be heeded; then the process is killed */
     WAIT_DEATH,    /* of the process; then it is given up */
     WAIT_INSTALL,  /* of packages; then that is given up */

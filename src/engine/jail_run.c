@@ -44,7 +44,8 @@ struct run {
     int64_t began_ns, timeout_ms;
     bool is_late, is_interrupted;
     bool is_stopped, is_dropping; /* its output waits, or is for nobody */
-    int repeats;                  /* of the interrupt, once its time is up */
+    int repeats;                  /* of the interrupt */
+    int64_t deadline_ms;
 };
 
 static void begin(struct context *context);
@@ -162,6 +163,7 @@ static void tell_output(struct run *run, const struct kernel_event *event)
 static void set_deadline(struct run *run)
 {
     run->context->wait = WAIT_DEADLINE;
+    run->deadline_ms = clock_now_ms() + run->timeout_ms;
     timer_set(run->context->timer, run->timeout_ms, 0);
 }
 
@@ -436,10 +438,15 @@ static void end_install(struct run *run, enum run_status status, const char *nam
     compare(run);
 }
 
-/* A shell passes over an interrupt that comes between two of its commands: it is told again. */
+/* It passes over an interrupt that comes between two of its commands: it is told again. */
+static bool is_shell(const struct context *context)
+{
+    return strcmp(context->runtime->language, "bash") == 0;
+}
+
 static int64_t patience_ms(const struct context *context)
 {
-    return strcmp(context->runtime->language, "bash") == 0 ? REPEAT_MS : GRACE_MS;
+    return is_shell(context) ? REPEAT_MS : GRACE_MS;
 }
 
 static bool is_deaf(const struct context *context, const struct run *run)
@@ -455,12 +462,30 @@ static void interrupt_late(struct context *context, struct run *run)
     context_signal(context, SIGINT);
 }
 
+/* As the caller wants it: who is deaf to that has its whole time all the same. */
+static void interrupt_wanted(struct context *context, struct run *run)
+{
+    int64_t left_ms = MAX(run->deadline_ms - clock_now_ms(), 1);
+    if (is_shell(context) && !is_deaf(context, run) && left_ms > REPEAT_MS) {
+        context->wait = WAIT_HEARING;
+        run->repeats++;
+        timer_set(context->timer, REPEAT_MS, 0);
+    } else {
+        context->wait = WAIT_DEADLINE;
+        run->repeats = 0;
+        timer_set(context->timer, left_ms, 0);
+    }
+    context_signal(context, SIGINT);
+}
+
 void runs_on_time(struct context *context)
 {
     struct run *run = context->runs;
     if (run == NULL)
         return;
-    if (context->wait == WAIT_DEADLINE) {
+    if (context->wait == WAIT_HEARING) {
+        interrupt_wanted(context, run);
+    } else if (context->wait == WAIT_DEADLINE) {
         run->is_late = true;
         /* A client that reads slowly must not make the code look deaf. */
         run->is_dropping |= run->is_stopped;
@@ -491,8 +516,8 @@ void runs_interrupt(struct context *context)
     if (run == NULL || (run->phase != RUNNING && run->phase != LISTING))
         return;
     run->is_interrupted = true;
-    if (run->phase == RUNNING)
-        context_signal(context, SIGINT);
+    if (run->phase == RUNNING && context->wait == WAIT_DEADLINE)
+        interrupt_wanted(context, run);
 }
 
 void runs_restart(struct context *context, const char *message)
