@@ -1,7 +1,8 @@
 /* cells RUNTIME: one kernel in one jail, for the tests. Reads cells as lines of JSON
  * {code, language?, interruptMs?} and answers each with one line: what it wrote, showed and
  * how it ended. An interrupt comes interruptMs after the first output: before it, nobody knows
- * that the code runs. SANDGLASS_HOME says where runtimes are; CELLS_WORKSPACE is shown at /workspace. */
+ * that the code runs. SANDGLASS_HOME says where runtimes are; CELLS_WORKSPACE is shown at
+ * /workspace. */
 
 #include <poll.h>
 #include <signal.h>
