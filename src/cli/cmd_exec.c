@@ -11,11 +11,6 @@
 #include "cli/commands.h"
 #include "cli/exec.h"
 #include "cli/net_arg.h"
-#include "cli/policy_arg.h"
-#include "cli/secret_arg.h"
-#include "egress/authority.h"
-#include "egress/opened.h"
-#include "egress/settings.h"
 #include "engine/config.h"
 
 static bool is_none(const char *text)
@@ -36,53 +31,15 @@ static int parse_disk(const char *text, struct jail_limits *limits, struct err *
     return cli_read_size("disk", size, &limits->disk_bytes, err) < 0 ? err_wrap(err, "exec") : 0;
 }
 
-/* Each line of the text becomes a string. */
-static void cut_lines(struct buf *text)
-{
-    for (size_t i = 0; i < text->len; i++)
-        if (text->ptr[i] == '\n')
-            text->ptr[i] = '\0';
-}
-
-static void put_placeholders(const struct secrets *secrets, struct buf *out)
-{
-    for (size_t i = 0; i < secrets_count(secrets); i++) {
-        const struct secret_entry *entry = secrets_at(secrets, i);
-        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
-    }
-}
-
-static int read_network(const struct cli_call *call, const struct config *config,
-                        struct exec_request *request, struct err *err)
-{
-    if (secrets_from_args(call, config, &request->secrets, err) < 0 ||
-        policy_from_options(call, config, &request->policy, &request->settings, err) < 0 ||
-        secrets_check_policy(request->secrets, request->policy, err) < 0 ||
-        net_limits_from_options(call, config, &request->net_limits, err) < 0)
-        return err_wrap(err, "exec");
-    if (request->policy == NULL)
-        return 0;
-    policy_put_servers(config, &request->dns_servers);
-    buf_put(&request->ca_file, config->egress.ca_file);
-    if (opened_any(request->policy, request->secrets))
-        request->authority = opened_authority(request->policy, request->secrets);
-    const char *roots = request->authority != NULL            ? SETTINGS_OWN_CA_FILE
-                        : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
-                                                              : NULL;
-    settings_put(SETTINGS_PROXY_PORT, roots, &request->settings);
-    put_placeholders(request->secrets, &request->settings);
-    cut_lines(&request->settings);
-    return 0;
-}
-
 /* What the configuration says holds where no option does. */
 static int read_config(const struct cli_call *call, struct exec_request *request, struct err *err)
 {
     struct jail_limits *limits = &request->plan.limits;
     AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0 ||
-        read_network(call, config, request, err) < 0)
+    if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
+    if (exec_net_read(call, config, request, err) < 0)
+        return err_wrap(err, "exec");
     limits->memory_bytes = config->jail.memory_mb << 20;
     limits->pids = config->jail.pids;
     limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
@@ -151,28 +108,16 @@ static int add_mount(struct exec_request *request, const char *option, const cha
     return 0;
 }
 
-/* The last of a name wins, as in a shell. */
-static void set_env(struct exec_request *request, const char *pair)
-{
-    size_t name = (size_t)(strchr(pair, '=') - pair) + 1;
-    for (size_t i = 0; i < request->env_count; i++)
-        if (strncmp(request->env[i], pair, name) == 0) {
-            request->env[i] = pair;
-            return;
-        }
-    request->env[request->env_count++] = pair;
-}
-
 static int add_env(struct exec_request *request, const char *value, struct err *err)
 {
     if (strchr(value, '=') != NULL) {
-        set_env(request, value);
+        exec_set_env(request, value);
         return 0;
     }
     size_t len = strlen(value);
     for (size_t i = 0; environ[i] != NULL; i++)
         if (strncmp(environ[i], value, len) == 0 && environ[i][len] == '=') {
-            set_env(request, environ[i]);
+            exec_set_env(request, environ[i]);
             return 0;
         }
     return err_set(err, ERR_INVALID, "exec: --env %s: there is no such variable here to copy",
@@ -185,14 +130,12 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
         "USER=sandbox", "LANG=C.UTF-8"};
     for (size_t i = 0; !DEFENDED(CLEAN_ENVIRONMENT) && environ[i] != NULL && i < 64; i++)
-        set_env(request, environ[i]);
+        exec_set_env(request, environ[i]);
     for (size_t i = 0; i < countof(always); i++)
-        set_env(request, always[i]);
-    const struct buf *settings = &request->settings;
-    for (size_t at = 0; at < settings->len; at += strlen(settings->ptr + at) + 1)
-        set_env(request, settings->ptr + at);
+        exec_set_env(request, always[i]);
+    exec_net_set_env(request);
     if (request->command.tty && add_env(request, "TERM", err) < 0)
-        set_env(request, "TERM=xterm-256color");
+        exec_set_env(request, "TERM=xterm-256color");
     for (size_t i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "env") == 0 &&
             add_env(request, call->given[i].value, err) < 0)
@@ -308,17 +251,8 @@ static int exec(const struct cli_call *call, struct err *err)
             done = exec_run(&request, &result, err);
         code = finish(&request, &result, done, err);
     }
-    for (size_t i = 0; i < request.hold_count; i++)
-        quota_let_go(&request.holds[i]);
-    for (size_t i = 0; i < request.path_count; i++)
-        free(request.paths[i]);
     exec_result_done(&result);
-    (void)policy_free(request.policy);
-    (void)secrets_free(request.secrets);
-    (void)authority_free(request.authority);
-    buf_done(&request.dns_servers);
-    buf_done(&request.ca_file);
-    buf_done(&request.settings);
+    exec_request_done(&request);
     return code;
 }
 

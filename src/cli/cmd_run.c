@@ -260,7 +260,7 @@ static int read_request(const struct cli_call *call, const char *file, struct ru
 /* What only isolates have is refused by name where a kernel runs. */
 static int check_kernel_options(const struct cli_call *call, struct err *err)
 {
-    static const char *const isolates_only[] = {"env", "allow-host", "deny-host", "secret", "hint"};
+    static const char *const isolates_only[] = {"env", "hint"};
     for (size_t i = 0; i < countof(isolates_only); i++)
         for (size_t j = 0; j < call->given_count; j++)
             if (strcmp(call->given[j].option->name, isolates_only[i]) == 0)
@@ -291,6 +291,10 @@ static int run_elsewhere(const struct cli_call *call, const char *file, struct e
         if (cli_has(call, places_own[i]))
             return err_set(err, ERR_INVALID, "--%s does not go with --sandbox and --session",
                            places_own[i]);
+    for (size_t i = 0; i < call->given_count; i++)
+        if (str_starts(str_of(call->given[i].option->name), STR("net-")))
+            return err_set(err, ERR_INVALID, "--%s does not go with --sandbox and --session",
+                           call->given[i].option->name);
     if (read_code(call, file, &code, err) < 0)
         return -1;
     return run_in_server(call, buf_str(&code), err);
@@ -353,7 +357,7 @@ static const struct cli_option run_options[] = {
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
     {.name = "allow-host",
      .value = "HOST[:PORT]",
-     .help = "Let fetch and api.fetch reach this host, a group, or 'public' (none)",
+     .help = "Let the code reach this host, a group, or 'public' (none)",
      .repeated = true},
     {.name = "deny-host",
      .value = "HOST[:PORT]",
@@ -388,7 +392,8 @@ const struct cli_verb cmd_run = {
         "With --secret, process.env.NAME holds a placeholder; in Authorization and X-Api-Key (or "
         "the headers named behind #) of https requests to HOST it becomes the value of VAR, and "
         "answers show the placeholder again. file:/PATH stands for env:VAR, and NAME alone for a "
-        "[secrets.NAME] of config.toml.\n"
+        "[secrets.NAME] of config.toml. With --runtime all this holds for the jail, as with "
+        "'sandglass exec'.\n"
         "With --sandbox or --session the code runs in a place of a running server, where variables "
         "live from one run to the next.",
     .options = run_options,

@@ -1,6 +1,7 @@
 #pragma once
 
-/* For `sandglass exec` alone: what was asked, how it is run, what is said about it. */
+/* For `sandglass exec`: what was asked, how it is run, what is said about it. A kernel of
+ * `sandglass run` has its plan, its variables and its network from here too. */
 
 #include "base/buf.h"
 #include "base/vec.h"
@@ -9,8 +10,11 @@
 #include "jail/jail.h"
 #include "jail/quota.h"
 
+struct cli_call;
+struct config;
 struct err;
 struct exec_net;
+struct json_out;
 
 enum { EXEC_ENV_MAX = 128, EXEC_KEPT_MAX = 1 << 20 };
 
@@ -61,6 +65,10 @@ struct exec_result {
     VEC(struct exec_blocked) blocked;
 };
 
+void exec_request_done(struct exec_request *request); /* once its network is freed */
+/* "NAME=VALUE", which stays the caller's. The last of a name wins, as in a shell. */
+void exec_set_env(struct exec_request *request, const char *pair);
+
 /* Runs it in a fresh jail with a warden of its own. Without json the streams are ours. */
 int exec_run(struct exec_request *request, struct exec_result *ret_result,
              struct err *err) MUST_USE;
@@ -70,7 +78,14 @@ int exec_exit_code(const struct exec_result *result);
 /* 126, 127 or 1 for a command that did not start. */
 int exec_refused_code(const struct err *err);
 void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed);
+void exec_put_blocked(struct json_out *json, const struct exec_result *result); /* a member */
 
+/* What --allow-host, --deny-host, --secret, --net-* and the configuration say about the network.
+ * Takes the variables of secrets out of the environment: before anything is started. */
+int exec_net_read(const struct cli_call *call, const struct config *config,
+                  struct exec_request *request, struct err *err) MUST_USE;
+/* The variables that programs inside need for it. */
+void exec_net_set_env(struct exec_request *request);
 /* The network: `*ret_net` stays NULL when the request has no policy, and the rest takes that.
  * Started before the jail, whose plan it sets; opened when the jail stands. */
 int exec_net_start(struct exec_request *request, struct exec_result *result,

@@ -1,4 +1,4 @@
-/* The network of a command: a gateway of its own, and what it had to refuse. */
+/* The network of a command or a kernel: a gateway of its own, and what it had to refuse. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,10 +10,14 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/exec.h"
+#include "cli/net_arg.h"
+#include "cli/policy_arg.h"
 #include "cli/secret_arg.h"
 #include "egress/authority.h"
 #include "egress/gateway.h"
+#include "egress/opened.h"
 #include "egress/settings.h"
+#include "engine/config.h"
 
 struct exec_net {
     const struct exec_request *request;
@@ -24,6 +28,52 @@ struct exec_net {
 };
 
 enum { BLOCKED_MAX = 256 };
+
+/* Each line of the text becomes a string. */
+static void cut_lines(struct buf *text)
+{
+    for (size_t i = 0; i < text->len; i++)
+        if (text->ptr[i] == '\n')
+            text->ptr[i] = '\0';
+}
+
+static void put_placeholders(const struct secrets *secrets, struct buf *out)
+{
+    for (size_t i = 0; i < secrets_count(secrets); i++) {
+        const struct secret_entry *entry = secrets_at(secrets, i);
+        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
+    }
+}
+
+int exec_net_read(const struct cli_call *call, const struct config *config,
+                  struct exec_request *request, struct err *err)
+{
+    if (secrets_from_args(call, config, &request->secrets, err) < 0 ||
+        policy_from_options(call, config, &request->policy, &request->settings, err) < 0 ||
+        secrets_check_policy(request->secrets, request->policy, err) < 0 ||
+        net_limits_from_options(call, config, &request->net_limits, err) < 0)
+        return -1;
+    if (request->policy == NULL)
+        return 0;
+    policy_put_servers(config, &request->dns_servers);
+    buf_put(&request->ca_file, config->egress.ca_file);
+    if (opened_any(request->policy, request->secrets))
+        request->authority = opened_authority(request->policy, request->secrets);
+    const char *roots = request->authority != NULL            ? SETTINGS_OWN_CA_FILE
+                        : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
+                                                              : NULL;
+    settings_put(SETTINGS_PROXY_PORT, roots, &request->settings);
+    put_placeholders(request->secrets, &request->settings);
+    cut_lines(&request->settings);
+    return 0;
+}
+
+void exec_net_set_env(struct exec_request *request)
+{
+    const struct buf *settings = &request->settings;
+    for (size_t at = 0; at < settings->len; at += strlen(settings->ptr + at) + 1)
+        exec_set_env(request, settings->ptr + at);
+}
 
 static void on_blocked(void *ctx, const struct gateway_event *event)
 {

@@ -81,7 +81,7 @@ static void put_figures(struct json_out *json, const struct exec_result *result)
     json_end_array(json);
 }
 
-static void put_blocked(struct json_out *json, const struct exec_result *result)
+void exec_put_blocked(struct json_out *json, const struct exec_result *result)
 {
     json_key(json, "blocked");
     json_begin_array(json);
@@ -107,7 +107,7 @@ void exec_put_json(struct buf *out, const struct exec_result *result, const stru
     if (failed == NULL) {
         put_result(&json, result);
         put_figures(&json, result);
-        put_blocked(&json, result);
+        exec_put_blocked(&json, result);
     } else {
         json_key(&json, "exitCode"), json_put_i64(&json, exec_refused_code(failed));
         json_key(&json, "reason"), json_put_cstr(&json, "not_started");

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
@@ -16,6 +17,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/exec.h"
+#include "egress/authority.h"
+#include "egress/secrets.h"
 
 enum { GRACE_MS = 2000, CHUNK = 64 << 10 };
 
@@ -380,6 +383,31 @@ static int check_host(const struct exec_request *request, const struct jail_host
         (void)fprintf(stderr, "sandglass: warning: this kernel has no Landlock, so the second "
                               "fence around files is missing\n");
     return 0;
+}
+
+void exec_set_env(struct exec_request *request, const char *pair)
+{
+    size_t name = (size_t)(strchr(pair, '=') - pair) + 1;
+    for (size_t i = 0; i < request->env_count; i++)
+        if (strncmp(request->env[i], pair, name) == 0) {
+            request->env[i] = pair;
+            return;
+        }
+    request->env[request->env_count++] = pair;
+}
+
+void exec_request_done(struct exec_request *request)
+{
+    for (size_t i = 0; i < request->hold_count; i++)
+        quota_let_go(&request->holds[i]);
+    for (size_t i = 0; i < request->path_count; i++)
+        free(request->paths[i]);
+    request->policy = policy_free(request->policy);
+    request->secrets = secrets_free(request->secrets);
+    request->authority = authority_free(request->authority);
+    buf_done(&request->dns_servers);
+    buf_done(&request->ca_file);
+    buf_done(&request->settings);
 }
 
 int exec_run(struct exec_request *request, struct exec_result *ret_result, struct err *err)

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/exec.h"
 #include "cli/run.h"
 #include "engine/config.h"
 #include "jail/jail.h"
@@ -21,6 +22,9 @@
 enum { TIMEOUT_MS = 30000, TIMEOUT_MAX_MS = 600000, GRACE_MS = 2000 };
 
 struct kernel_run {
+    struct exec_request *request;
+    struct exec_result result; /* what the gate refused */
+    struct exec_net *net;
     struct jail *jail;
     struct kernel *kernel;
     uint32_t id;
@@ -34,7 +38,10 @@ static void run_done(struct kernel_run *run)
 {
     run->kernel = kernel_free(run->kernel);
     run->jail = jail_free(run->jail);
+    run->net = exec_net_free(run->net);
     run_output_done(&run->output);
+    exec_result_done(&run->result);
+    exec_request_done(run->request);
 }
 
 static void write_output(struct kernel_run *run, int fd, struct str text)
@@ -103,17 +110,22 @@ static int wait_for_end(struct kernel_run *run, struct err *err)
         if (run->done || run->gone)
             break;
         int fds[3];
-        struct pollfd waits[3];
+        struct pollfd waits[4];
         kernel_fds(run->kernel, fds);
         for (int i = 0; i < 3; i++)
             waits[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
         if (kernel_wants_write(run->kernel))
             waits[0].events |= POLLOUT;
+        waits[3] = (struct pollfd){.fd = exec_net_fd(run->net), .events = POLLIN};
         int64_t left = MAX(run->deadline_ms - clock_now_ms(), (int64_t)0);
-        if (poll(waits, 3, (int)left) < 0 && errno != EINTR)
+        int ready = poll(waits, countof(waits), (int)left);
+        if (ready < 0 && errno != EINTR)
             return err_sys(err, errno, "poll");
+        if (ready > 0 && waits[3].revents != 0)
+            exec_net_step(run->net);
         keep_time(run);
     }
+    exec_net_step(run->net); /* what it said last */
     run->output.duration_us = (clock_now_ns() - run->began_ns) / 1000;
     return 0;
 }
@@ -150,6 +162,8 @@ static void print_json(const struct kernel_run *run)
     struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
     json_begin_object(&json);
     run_output_put_members(&run->output, &json);
+    if (run->net != NULL)
+        exec_put_blocked(&json, &run->result);
     json_end_object(&json);
     buf_put_char(&text, '\n');
     cli_print(buf_str(&text));
@@ -176,7 +190,7 @@ static int start_kernel(struct kernel_run *run, const struct runtime *runtime, s
     int inner[3];
     if (kernel_open(&run->kernel, inner, err) < 0)
         return -1;
-    struct jail_command command = {.argv = runtime->argv, .env = runtime->env};
+    struct jail_command command = {.argv = runtime->argv, .env = run->request->env};
     int done = jail_start(run->jail, &command, inner, &run->id, NULL, err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
@@ -194,25 +208,28 @@ static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err
 }
 
 /* Limits that the host cannot give are an error that names them; see jail_make. */
-static int make_plan(const struct cli_call *call, struct jail_plan *plan, char **ret_workspace,
-                     struct err *err)
+static int make_plan(const struct cli_call *call, struct exec_request *request, struct err *err)
 {
     const char *workspace = cli_value(call, "workspace"), *memory = cli_value(call, "memory");
     int64_t megabytes = 512;
     if (memory != NULL && !str_to_i64(str_of(memory), 16, 1 << 20, &megabytes))
         return err_set(err, ERR_INVALID, "--memory: '%s' is not a number of MB from 16 on", memory);
-    if (workspace != NULL) {
-        *ret_workspace = realpath(workspace, NULL);
-        if (*ret_workspace == NULL)
-            return err_sys(err, errno, "--workspace '%s'", workspace);
-    }
-    *plan = (struct jail_plan){.limits.memory_bytes = megabytes << 20, .workspace = *ret_workspace};
+    request->plan.limits.memory_bytes = megabytes << 20;
+    if (workspace == NULL)
+        return 0;
+    char *real = realpath(workspace, NULL);
+    if (real == NULL)
+        return err_sys(err, errno, "--workspace '%s'", workspace);
+    request->paths[request->path_count++] = real;
+    request->plan.workspace = real;
     return 0;
 }
 
-static void string_freep(char **p)
+static void set_env(const struct runtime *runtime, struct exec_request *request)
 {
-    free(*p);
+    for (size_t i = 0; runtime->env[i] != NULL; i++)
+        exec_set_env(request, runtime->env[i]);
+    exec_net_set_env(request);
 }
 
 /* What --lang says, else the file's ending, else what the runtime takes for granted. */
@@ -238,39 +255,55 @@ static int find_language(const struct cli_call *call, const struct runtime *runt
     return 0;
 }
 
+/* A fresh jail with the network that was asked for, and the kernel in it. */
+static int start(struct kernel_run *run, struct warden_link *warden, const struct runtime *runtime,
+                 struct err *err)
+{
+    if (exec_net_start(run->request, &run->result, &run->net, err) < 0 ||
+        jail_make(warden, &run->request->plan, &run->jail, err) < 0 ||
+        exec_net_open(run->net, run->jail, err) < 0)
+        return -1;
+    return start_kernel(run, runtime, err);
+}
+
+static int run_cell(struct kernel_run *run, const struct runtime *runtime, struct str code,
+                    struct str language, struct err *err)
+{
+    AUTO_WARDEN struct warden_link *warden = NULL;
+    if (warden_start(&warden, err) < 0 || start(run, warden, runtime, err) < 0)
+        return -1;
+    run->began_ns = clock_now_ns();
+    run->deadline_ms = clock_now_ms() + run->timeout_ms;
+    if (kernel_run(run->kernel, code, language, (struct str){0}, err) < 0 ||
+        wait_for_end(run, err) < 0)
+        return -1;
+    int code_out = finish(run);
+    run->kernel = kernel_free(run->kernel);
+    run->jail = jail_free(run->jail);
+    return code_out;
+}
+
 int run_in_kernel(const struct cli_call *call, const struct config *config, struct str name,
                   struct str code, struct err *err)
 {
-    AUTO(run_done) struct kernel_run run = {.as_json = cli_has(call, "json")};
-    AUTO_WARDEN struct warden_link *warden = NULL;
-    AUTO(string_freep) char *workspace = NULL;
+    static struct exec_request request; /* large; one a process */
+    AUTO(run_done) struct kernel_run run = {.as_json = cli_has(call, "json"), .request = &request};
     AUTO_BUF struct buf data_dir = {0};
     const struct runtime *runtime;
     static struct runtime_places places; /* some 12 KB */
-    struct jail_plan plan;
     struct str language;
-    int64_t timeout_ms;
     if (config->server.data_dir.len == 0)
         return err_set(err, ERR_INVALID, "no home directory: set SANDGLASS_HOME");
+    request.json = run.as_json;
     buf_put(&data_dir, config->server.data_dir);
     runtimes_use(buf_cstr(&data_dir));
-    if (runtime_find(name, &runtime, err) < 0 || read_timeout(call, &timeout_ms, err) < 0 ||
+    if (exec_net_read(call, config, &request, err) < 0 || runtime_find(name, &runtime, err) < 0 ||
+        read_timeout(call, &run.timeout_ms, err) < 0 ||
         find_language(call, runtime, &language, err) < 0 ||
         runtime_places_make(runtime, buf_cstr(&data_dir), &places, err) < 0 ||
-        make_plan(call, &plan, &workspace, err) < 0)
+        make_plan(call, &request, err) < 0)
         return -1;
-    runtime_places_plan(runtime, &places, &plan);
-    if (warden_start(&warden, err) < 0 || jail_make(warden, &plan, &run.jail, err) < 0 ||
-        start_kernel(&run, runtime, err) < 0)
-        return -1;
-    run.began_ns = clock_now_ns();
-    run.timeout_ms = timeout_ms;
-    run.deadline_ms = clock_now_ms() + timeout_ms;
-    if (kernel_run(run.kernel, code, language, (struct str){0}, err) < 0 ||
-        wait_for_end(&run, err) < 0)
-        return -1;
-    int code_out = finish(&run);
-    run.kernel = kernel_free(run.kernel);
-    run.jail = jail_free(run.jail);
-    return code_out;
+    runtime_places_plan(runtime, &places, &request.plan);
+    set_env(runtime, &request);
+    return run_cell(&run, runtime, code, language, err);
 }

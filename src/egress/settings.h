@@ -10,7 +10,7 @@ enum { SETTINGS_PROXY_PORT = 3128 };
 /* Where the roots lie that the sandbox trusts, as seen from inside: the host's own, and where
  * connections are opened a file with the sandbox's authority among them. Both are read-only. */
 #define SETTINGS_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
-#define SETTINGS_OWN_CA_FILE "/opt/sandglass/ca.pem"
+#define SETTINGS_OWN_CA_FILE "/opt/sandglass-ca.pem" /* kernels have /opt/sandglass */
 
 /* Appends lines "NAME=VALUE". `ca_file` may be NULL: programs keep what they were built with. */
 void settings_put(uint16_t proxy_port, const char *ca_file, struct buf *out);

@@ -88,6 +88,8 @@ test('what does not go together is refused by name', async (t) => {
   assert.match(unknown.stderr, /no runtime 'ruby'; there are python3, .* and bash/);
   const mixed = await run(['run', '--runtime', 'python3', '--hint', 'city=x', '-e', '1'], home(t));
   assert.match(mixed.stderr, /--hint does not go with --runtime/);
+  const limits = await run(['run', '--sandbox', 'x', '--net-rate', '1m', '-e', '1'], home(t));
+  assert.match(limits.stderr, /--net-rate does not go with --sandbox/);
   const files = await run(['run', '--workspace', '.', '-e', '1'], home(t));
   assert.match(files.stderr, /--workspace needs --runtime/);
 });

@@ -3,6 +3,7 @@
 #include "gate_test.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,10 +53,21 @@ static void open_session(struct house *house)
     CHECK_OK(gateway_add(house->session, PORTER_DNS, fd, &err));
 }
 
+/* The program that is the gateway: the build's, or the copy for another user who runs the test. */
+static const char *find_program(void)
+{
+    static char copy[PATH_MAX];
+    const char *dir = getenv("SANDGLASS_COPY");
+    if (dir == NULL)
+        return getenv("SANDGLASS_BIN");
+    (void)snprintf(copy, sizeof copy, "%s/sandglass", dir);
+    return copy;
+}
+
 static void house_open(struct house *house)
 {
     struct err err = {0};
-    const char *program = getenv("SANDGLASS_BIN");
+    const char *program = find_program();
     if (program == NULL)
         SKIP("SANDGLASS_BIN names no program to be the gateway");
     (void)setenv("SG_TEST_PUBLIC", "127.0.0.2/32 127.0.0.3/32", 1);
