@@ -161,6 +161,30 @@ int v1_sandbox_spec(struct request *request, const struct json_t *object,
     return 0;
 }
 
+struct str v1_sandbox_of(struct api *api, struct request *request)
+{
+    struct err err;
+    struct session_info session;
+    struct command_info command;
+    struct engine_caller caller = v1_caller(request);
+    const struct route *route = request->match.route;
+    if (route == NULL || request->caller.scopes == 0)
+        return (struct str){0};
+    struct str pattern = str_of(route->pattern), id = request_param(request, "id");
+    if (str_starts(pattern, STR("/v1/commands/{id}")))
+        return engine_command_get(api->engine, &caller, id, &command, &err) < 0
+                   ? (struct str){0}
+                   : arena_dup(&request->arena, command.sandbox);
+    struct str named = request_str(request, "sandbox");
+    if (named.len > 0)
+        return named;
+    if (!str_starts(pattern, STR("/v1/sessions/{id}")))
+        id = request_str(request, "session");
+    if (id.len == 0 || engine_session_get(api->engine, &caller, id, &session, &err) < 0)
+        return (struct str){0};
+    return arena_dup(&request->arena, session.sandbox);
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 void v1_put_str(struct json_out *out, const char *key, struct str text)
@@ -343,6 +367,7 @@ void v1_sandbox_done(void *ctx, const struct sandbox_info *sandbox, const struct
         reply_error(request, why);
         return;
     }
+    request_concerns(request, sandbox->id);
     v1_put_sandbox(v1_begin(&answer), sandbox);
     int status = request->match.route->status;
     v1_reply(request, status == 0 ? 200 : status, &answer);

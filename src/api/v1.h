@@ -30,6 +30,10 @@ extern const struct route mcp_routes[];
 /* Who asks, for the engine. Borrows from the request. */
 struct engine_caller v1_caller(struct request *request);
 
+/* The sandbox of the session or command that the path or the body names, as it is now; empty when
+ * there is none. Belongs to the request's arena. */
+struct str v1_sandbox_of(struct api *api, struct request *request);
+
 /* Members of the checked body, or of an object in it; absent ones are empty. Text is borrowed from
  * the body, lists from the request's arena. */
 struct str v1_str(const struct json_t *object, const char *name);

@@ -24,7 +24,8 @@ static void on_sandbox_made(void *ctx, struct sandbox *sandbox, const struct err
 {
     struct session *session = ctx;
     if (sandbox == NULL) {
-        log_warn("session.use", LOG_VIEW("session", session->info.id), LOG_STR("error", why->msg));
+        log_warn("session.use", LOG_VIEW("session", session->info.id),
+                 LOG_ID("sandbox", str_of(session->sandbox)), LOG_STR("error", why->msg));
         session->sandbox[0] = '\0';
         wake(session, NULL, why);
         return;
@@ -223,7 +224,7 @@ static void on_put_aside(void *ctx, UNUSED const struct sandbox_info *info, cons
     struct resting *resting = ctx;
     if (why != NULL)
         log_warn("session.rest", LOG_VIEW("session", resting->session->info.id),
-                 LOG_STR("error", why->msg));
+                 LOG_ID("sandbox", str_of(resting->session->sandbox)), LOG_STR("error", why->msg));
     rested(resting->session, resting->is_deleting, resting->answer);
     free(resting);
 }
