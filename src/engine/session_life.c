@@ -149,9 +149,7 @@ void engine_session_use(struct engine *engine, const struct engine_caller *calle
 {
     struct answer *answer = answer_sandbox(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
         return;
@@ -255,9 +253,7 @@ void engine_session_rest(struct engine *engine, const struct engine_caller *call
 {
     struct answer *answer = session_answer(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
         return;
@@ -274,9 +270,7 @@ void engine_session_delete(struct engine *engine, const struct engine_caller *ca
 {
     struct answer *answer = answer_plain(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
     } else if (session->is_making || session->is_resting) {
