@@ -27,7 +27,19 @@ static void choose_id(struct request *request)
         (void)snprintf(request->id, sizeof request->id, "%.*s", STR_ARG(given));
     else
         id_new(request->id);
-    log_set_request_id(str_of(request->id));
+    request_log(request);
+}
+
+/* The path may name it; what else names one, the handler or find_sandbox knows. */
+static void note_sandbox(struct request *request)
+{
+    const struct route *route = request->match.route;
+    struct str id = request_param(request, "id");
+    if (route == NULL || !str_starts(str_of(route->pattern), STR("/v1/sandboxes/{id}")) ||
+        !id_is_valid(id))
+        return;
+    request->sandbox = id;
+    request_log(request);
 }
 
 static bool is_listed(const char *const *list, struct str value)
@@ -282,6 +294,7 @@ void request_begin(struct request *request, const struct request_rules *rules)
         return;
     struct route_match *match = &request->match;
     route_find(rules->routes, request->method, request->path, match);
+    note_sandbox(request);
     if (match->route != NULL && match->route->takes == FORM_PROXY) {
         /* The applications behind have origins and preflights of their own. */
         if (rules->check_port(rules->ctx, request) && check_draining(request, rules) &&

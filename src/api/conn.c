@@ -87,9 +87,8 @@ static void cut(struct conn *conn, int status, const char *why)
     conn->http->counts.refused++;
     char id[ID_SIZE];
     id_new(id);
-    log_set_request_id(str_of(id));
-    log_debug("http.refused", LOG_INT("status", status), LOG_STR("why", why));
-    log_set_request_id(STR(""));
+    log_debug("http.refused", LOG_STR("request", id), LOG_INT("status", status),
+              LOG_STR("why", why));
     if (conn->http->options.metrics != NULL)
         metrics_count(conn->http->options.metrics, METRICS_NO_ROUTE, status, 0);
     AUTO_BUF struct buf body = {0};

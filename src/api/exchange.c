@@ -41,15 +41,25 @@ void exchange_take_body(struct request *request, struct str bytes)
         reply_error(request, &err);
 }
 
-void exchange_note(struct http *http, const struct request *request)
+static void log_request(struct request *request, int64_t spent_ns)
+{
+    const struct route *route = request->match.route;
+    const struct request_rules *rules = request->rules;
+    if (!log_is_on(LOG_DEBUG))
+        return;
+    if (request->sandbox.len == 0 && rules != NULL && rules->find_sandbox != NULL)
+        request->sandbox = rules->find_sandbox(rules->ctx, request);
+    log_debug("http.request", LOG_STR("request", request->id), LOG_ID("sandbox", request->sandbox),
+              LOG_VIEW("method", request->method),
+              LOG_STR("route", route == NULL ? "none" : route->pattern),
+              LOG_INT("status", request->status), LOG_INT("us", spent_ns / 1000));
+}
+
+void exchange_note(struct http *http, struct request *request)
 {
     int64_t spent_ns = clock_now_ns() - request->start_ns;
     const struct route *route = request->match.route;
-    log_set_request_id(str_of(request->id));
-    log_debug("http.request", LOG_VIEW("method", request->method),
-              LOG_STR("route", route == NULL ? "none" : route->pattern),
-              LOG_INT("status", request->status), LOG_INT("us", spent_ns / 1000));
-    log_set_request_id(STR(""));
+    log_request(request, spent_ns);
     if (http->options.metrics != NULL)
         metrics_count(http->options.metrics,
                       route == NULL ? METRICS_NO_ROUTE : (int64_t)request->match.index,

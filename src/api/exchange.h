@@ -10,7 +10,7 @@ void exchange_limit_body(struct conn *conn, struct request *request);
 /* To the buffer or the sink; a failure becomes the reply. */
 void exchange_take_body(struct request *request, struct str bytes);
 /* Counts and logs the reply. */
-void exchange_note(struct http *http, const struct request *request);
+void exchange_note(struct http *http, struct request *request);
 /* The library takes no answer in the middle of a body: it goes past it, and the connection ends. */
 void exchange_answer_early(struct conn *conn, struct request *request);
 /* Every header of the reply; texts are NUL-terminated. */

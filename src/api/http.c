@@ -212,12 +212,12 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
 
 static void dispatch(struct http *http, struct request *request)
 {
-    log_set_request_id(str_of(request->id));
+    request_log(request);
     if (request->sink != NULL)
         request->sink->on_end(request->sink_ctx);
     else
         request_dispatch(request, &http->options.rules);
-    log_set_request_id(STR(""));
+    request_log(NULL);
     if (!request->has_reply)
         park(request->conn);
 }
@@ -267,7 +267,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
         return MHD_YES;
     if (request->connection == NULL) {
         begin(http, conn, connection, method);
-        log_set_request_id(STR(""));
+        request_log(NULL);
     }
     if (request->stage == STAGE_HEAD)
         return on_head(conn, request);

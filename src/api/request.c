@@ -230,6 +230,19 @@ void reply_json(struct request *request, int status, struct buf *json)
     reply_body(request, status, "application/json", json);
 }
 
+void request_concerns(struct request *request, struct str sandbox)
+{
+    if (request->sandbox.len == 0)
+        request->sandbox = arena_dup(&request->arena, sandbox);
+}
+
+void request_log(const struct request *request)
+{
+    struct str none = {0};
+    log_set_ids(request == NULL ? none : str_of(request->id),
+                request == NULL ? none : request->sandbox);
+}
+
 void reply_text(struct request *request, int status, const char *text)
 {
     struct buf body = {0};
@@ -281,7 +294,8 @@ void reply_error_at(struct request *request, const struct err *err, struct str p
             reply_header(request, "Retry-After", STR("1"));
     }
     if (err->code == ERR_INTERNAL)
-        log_error("http.internal", LOG_STR("why", err->msg));
+        log_error("http.internal", LOG_ID("request", str_of(request->id)),
+                  LOG_ID("sandbox", request->sandbox), LOG_STR("why", err->msg));
     reply_json(request, err_http_status(err->code), &body);
 }
 

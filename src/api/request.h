@@ -61,6 +61,7 @@ enum request_stage { STAGE_HEAD, STAGE_BODY, STAGE_WHOLE };
 struct request {
     struct arena arena; /* for whatever lives as long as the request */
     char id[REQUEST_ID_MAX + 1];
+    struct str sandbox; /* that it is about, once that is known; for the log */
     struct str method;
     struct str target; /* as sent */
     struct str path;   /* of the target, not decoded */
@@ -124,6 +125,8 @@ struct request_rules {
     int64_t (*check_rate)(void *ctx, const struct caller *caller);
     /* A Host that names a door inside a sandbox: gives the path to serve. NULL: there are none. */
     bool (*find_port)(void *ctx, struct request *request, struct str host);
+    /* The sandbox behind a path that names something else, for the log; NULL: nobody knows. */
+    struct str (*find_sandbox)(void *ctx, struct request *request);
     /* Who may use a row of FORM_PROXY, instead of Origin and token; false with a reply. */
     bool (*check_port)(void *ctx, struct request *request);
     struct guard *guard; /* counts wrong tokens; NULL: nobody does */
@@ -151,6 +154,11 @@ int request_json(const struct request *request, struct json_t **ret_value,
 struct str request_str(const struct request *request, const char *name);
 int64_t request_int(const struct request *request, const char *name, int64_t fallback);
 bool request_bool(const struct request *request, const char *name, bool fallback);
+
+/* The sandbox that the answer speaks of. Copied. */
+void request_concerns(struct request *request, struct str sandbox);
+/* Lines of the log are this request's until request_log(NULL). */
+void request_log(const struct request *request);
 
 /* The reply comes later, from another call-back on the loop. */
 void request_hold(struct request *request);

@@ -152,6 +152,12 @@ static bool find_port(void *ctx, struct request *request, struct str host)
     return port_door_find(&server->api, request, host);
 }
 
+static struct str find_sandbox(void *ctx, struct request *request)
+{
+    struct server *server = ctx;
+    return v1_sandbox_of(&server->api, request);
+}
+
 static bool check_port(void *ctx, struct request *request)
 {
     struct server *server = ctx;
@@ -315,6 +321,7 @@ static struct http_options http_options_of(struct server *server,
                   .check_signature = check_signature,
                   .check_rate = check_rate,
                   .find_port = find_port,
+                  .find_sandbox = find_sandbox,
                   .check_port = check_port,
                   .guard = &server->guard},
         .metrics = server->metrics,

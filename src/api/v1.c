@@ -161,6 +161,30 @@ int v1_sandbox_spec(struct request *request, const struct json_t *object,
     return 0;
 }
 
+struct str v1_sandbox_of(struct api *api, struct request *request)
+{
+    struct err err;
+    struct session_info session;
+    struct command_info command;
+    struct engine_caller caller = v1_caller(request);
+    const struct route *route = request->match.route;
+    if (route == NULL || request->caller.scopes == 0)
+        return (struct str){0};
+    struct str pattern = str_of(route->pattern), id = request_param(request, "id");
+    if (str_starts(pattern, STR("/v1/commands/{id}")))
+        return engine_command_get(api->engine, &caller, id, &command, &err) < 0
+                   ? (struct str){0}
+                   : arena_dup(&request->arena, command.sandbox);
+    struct str named = request_str(request, "sandbox");
+    if (named.len > 0)
+        return named;
+    if (!str_starts(pattern, STR("/v1/sessions/{id}")))
+        id = request_str(request, "session");
+    if (id.len == 0 || engine_session_get(api->engine, &caller, id, &session, &err) < 0)
+        return (struct str){0};
+    return arena_dup(&request->arena, session.sandbox);
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 void v1_put_str(struct json_out *out, const char *key, struct str text)
@@ -238,18 +262,22 @@ static void put_secrets(struct json_out *out, const struct sandbox_secrets *secr
     json_end_array(out);
 }
 
+void v1_put_checkpoint(struct json_out *out, const void *thing)
+{
+    const struct sandbox_checkpoint *checkpoint = thing;
+    json_begin_object(out);
+    json_key(out, "id"), json_put_str(out, checkpoint->id);
+    v1_put_str(out, "name", checkpoint->name);
+    v1_put_date(out, "createdAt", checkpoint->created_ms);
+    json_end_object(out);
+}
+
 static void put_checkpoints(struct json_out *out, const struct sandbox_info *sandbox)
 {
     json_key(out, "checkpoints");
     json_begin_array(out);
-    for (size_t i = 0; i < sandbox->checkpoint_count; i++) {
-        const struct sandbox_checkpoint *checkpoint = &sandbox->checkpoints[i];
-        json_begin_object(out);
-        json_key(out, "id"), json_put_str(out, checkpoint->id);
-        v1_put_str(out, "name", checkpoint->name);
-        v1_put_date(out, "createdAt", checkpoint->created_ms);
-        json_end_object(out);
-    }
+    for (size_t i = 0; i < sandbox->checkpoint_count; i++)
+        v1_put_checkpoint(out, &sandbox->checkpoints[i]);
     json_end_array(out);
 }
 
@@ -266,8 +294,9 @@ static void put_life(struct json_out *out, const struct sandbox_info *sandbox)
     v1_put_date(out, "expiresAt", sandbox->expires_ms);
 }
 
-void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox)
+void v1_put_sandbox(struct json_out *out, const void *thing)
 {
+    const struct sandbox_info *sandbox = thing;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, sandbox->id);
     v1_put_str(out, "name", sandbox->name);
@@ -317,6 +346,39 @@ void v1_reply(struct request *request, int status, struct v1_answer *answer)
     reply_json(request, status, &answer->buf);
 }
 
+static int status_of(const struct request *request)
+{
+    int status = request->match.route->status;
+    return status == 0 ? 200 : status;
+}
+
+void v1_reply_one(struct request *request, v1_put *put, const void *thing, const struct err *why)
+{
+    struct v1_answer answer;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
+    put(v1_begin(&answer), thing);
+    v1_reply(request, status_of(request), &answer);
+}
+
+void v1_reply_rows(struct request *request, const char *name, const struct v1_rows *rows)
+{
+    struct v1_answer answer;
+    struct json_out *out = v1_begin(&answer);
+    json_begin_object(out);
+    json_key(out, name);
+    json_begin_array(out);
+    for (size_t i = 0; i < rows->count; i++)
+        rows->put(out, (const char *)rows->items + i * rows->size);
+    json_end_array(out);
+    if (rows->next != NULL)
+        v1_put_str(out, "next", str_of(rows->next));
+    json_end_object(out);
+    v1_reply(request, status_of(request), &answer);
+}
+
 void v1_observe(struct request *request, int family, const char *tier, const char *kind,
                 const struct err *why)
 {
@@ -338,12 +400,7 @@ void v1_done(void *ctx, const struct err *why)
 void v1_sandbox_done(void *ctx, const struct sandbox_info *sandbox, const struct err *why)
 {
     struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    v1_put_sandbox(v1_begin(&answer), sandbox);
-    int status = request->match.route->status;
-    v1_reply(request, status == 0 ? 200 : status, &answer);
+    if (why == NULL)
+        request_concerns(request, sandbox->id);
+    v1_reply_one(request, v1_put_sandbox, sandbox, why);
 }

@@ -30,6 +30,10 @@ extern const struct route mcp_routes[];
 /* Who asks, for the engine. Borrows from the request. */
 struct engine_caller v1_caller(struct request *request);
 
+/* The sandbox of the session or command that the path or the body names, as it is now; empty when
+ * there is none. Belongs to the request's arena. */
+struct str v1_sandbox_of(struct api *api, struct request *request);
+
 /* Members of the checked body, or of an object in it; absent ones are empty. Text is borrowed from
  * the body, lists from the request's arena. */
 struct str v1_str(const struct json_t *object, const char *name);
@@ -124,8 +128,9 @@ extern const struct route_query v1_page_query[];
 void v1_put_str(struct json_out *out, const char *key, struct str text);  /* null when empty */
 void v1_put_date(struct json_out *out, const char *key, int64_t date_ms); /* null when 0 */
 void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs);
-void v1_put_sandbox(struct json_out *out, const struct sandbox_info *sandbox);
-void v1_put_command(struct json_out *out, const struct command_info *command);
+void v1_put_sandbox(struct json_out *out, const void *thing);    /* struct sandbox_info; a v1_put */
+void v1_put_command(struct json_out *out, const void *thing);    /* struct command_info */
+void v1_put_checkpoint(struct json_out *out, const void *thing); /* struct sandbox_checkpoint */
 /* Bytes as text where they are UTF-8, else in base64. */
 void v1_put_bytes(struct json_out *out, struct str bytes);
 
@@ -136,6 +141,20 @@ struct v1_answer {
 };
 struct json_out *v1_begin(struct v1_answer *answer);
 void v1_reply(struct request *request, int status, struct v1_answer *answer);
+/* Writes one thing of the kind that a list has. */
+typedef void v1_put(struct json_out *out, const void *thing);
+/* The row's status and the thing; or the error, where `why` is one. */
+void v1_reply_one(struct request *request, v1_put *put, const void *thing, const struct err *why);
+/* The row's status and {NAME: [...], "next": ...}. */
+struct v1_rows {
+    v1_put *put;
+    const void *items;
+    size_t count, size; /* of one */
+    const char *next;   /* NULL: the list has no pages */
+};
+#define V1_ROWS(put_one, list)                                                                     \
+    (&(struct v1_rows){(put_one), (list).items, (list).count, sizeof *(list).items, (list).next})
+void v1_reply_rows(struct request *request, const char *name, const struct v1_rows *rows);
 /* `engine_done` of verbs that answer with nothing: 204, or the error. `ctx` is the request. */
 void v1_done(void *ctx, const struct err *why);
 /* `sandbox_done`: 200 and the sandbox. */

@@ -6,8 +6,9 @@
 #include "api/v1.h"
 #include "api/v1_logs.h"
 
-void v1_put_command(struct json_out *out, const struct command_info *command)
+void v1_put_command(struct json_out *out, const void *thing)
 {
+    const struct command_info *command = thing;
     bool ended = command->state == COMMAND_ENDED;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, command->id);
@@ -144,17 +145,7 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "commands");
-    json_begin_array(out);
-    for (size_t i = 0; i < found.count; i++)
-        v1_put_command(out, &found.items[i]);
-    json_end_array(out);
-    v1_put_str(out, "next", str_of(found.next));
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "commands", V1_ROWS(v1_put_command, found));
 }
 
 /* ---- act ----------------------------------------------------------------------------------- */

@@ -2,8 +2,9 @@
 
 #include "api/v1.h"
 
-static void put_context(struct json_out *out, const struct context_info *context)
+static void put_context(struct json_out *out, const void *thing)
 {
+    const struct context_info *context = thing;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, context->id);
     json_key(out, "runtime"), json_put_str(out, context->runtime);
@@ -19,38 +20,20 @@ static void put_context(struct json_out *out, const struct context_info *context
 static void on_one(void *ctx, const struct context_info *contexts, size_t count,
                    const struct err *why)
 {
-    struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    if (count == 0) {
-        reply_empty(request, 204);
-        return;
-    }
-    put_context(v1_begin(&answer), contexts);
-    int status = request->match.route->status;
-    v1_reply(request, status == 0 ? 200 : status, &answer);
+    if (why == NULL && count == 0)
+        reply_empty(ctx, 204);
+    else
+        v1_reply_one(ctx, put_context, contexts, why);
 }
 
 static void on_list(void *ctx, const struct context_info *contexts, size_t count,
                     const struct err *why)
 {
-    struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "contexts"), json_begin_array(out);
-    for (size_t i = 0; i < count; i++)
-        put_context(out, &contexts[i]);
-    json_end_array(out);
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    if (why != NULL)
+        reply_error(ctx, why);
+    else
+        v1_reply_rows(ctx, "contexts",
+                      &(struct v1_rows){put_context, contexts, count, sizeof *contexts, NULL});
 }
 
 static void ask(struct request *request, struct api *api, const struct context_request *wanted,

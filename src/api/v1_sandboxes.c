@@ -31,10 +31,9 @@ static void get(struct request *request, void *ctx)
     struct err err;
     struct sandbox_info sandbox;
     struct engine_caller caller = v1_caller(request);
-    if (engine_sandbox_get(api->engine, &caller, request_param(request, "id"), &sandbox, &err) < 0)
-        reply_error(request, &err);
-    else
-        v1_sandbox_done(request, &sandbox, NULL);
+    int got =
+        engine_sandbox_get(api->engine, &caller, request_param(request, "id"), &sandbox, &err);
+    v1_sandbox_done(request, &sandbox, got < 0 ? &err : NULL);
 }
 
 /* "running,paused" */
@@ -86,17 +85,7 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "sandboxes");
-    json_begin_array(out);
-    for (size_t i = 0; i < found.count; i++)
-        v1_put_sandbox(out, &found.items[i]);
-    json_end_array(out);
-    v1_put_str(out, "next", str_of(found.next));
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "sandboxes", V1_ROWS(v1_put_sandbox, found));
 }
 
 static void update(struct request *request, void *ctx)
@@ -168,16 +157,8 @@ static void on_forked(void *ctx, const struct sandbox_info *sandboxes, size_t co
         reply_error(request, why);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "sandboxes");
-    json_begin_array(out);
-    for (size_t i = 0; i < count; i++)
-        v1_put_sandbox(out, &sandboxes[i]);
-    json_end_array(out);
-    json_end_object(out);
-    v1_reply(request, 201, &answer);
+    v1_reply_rows(request, "sandboxes",
+                  &(struct v1_rows){v1_put_sandbox, sandboxes, count, sizeof *sandboxes, NULL});
 }
 
 static void fork_it(struct request *request, void *ctx)
@@ -193,19 +174,7 @@ static void fork_it(struct request *request, void *ctx)
 static void on_checkpoint(void *ctx, const struct sandbox_checkpoint *checkpoint,
                           const struct err *why)
 {
-    struct request *request = ctx;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "id"), json_put_str(out, checkpoint->id);
-    v1_put_str(out, "name", checkpoint->name);
-    v1_put_date(out, "createdAt", checkpoint->created_ms);
-    json_end_object(out);
-    v1_reply(request, 201, &answer);
+    v1_reply_one(ctx, v1_put_checkpoint, checkpoint, why);
 }
 
 static void checkpoint(struct request *request, void *ctx)

@@ -2,8 +2,9 @@
 
 #include "api/v1.h"
 
-static void put_session(struct json_out *out, const struct session_info *session)
+static void put_session(struct json_out *out, const void *thing)
 {
+    const struct session_info *session = thing;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, session->id);
     v1_put_str(out, "name", session->name);
@@ -20,15 +21,7 @@ static void put_session(struct json_out *out, const struct session_info *session
 
 static void on_session(void *ctx, const struct session_info *session, const struct err *why)
 {
-    struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    put_session(v1_begin(&answer), session);
-    int status = request->match.route->status;
-    v1_reply(request, status == 0 ? 200 : status, &answer);
+    v1_reply_one(ctx, put_session, session, why);
 }
 
 static void create(struct request *request, void *ctx)
@@ -57,10 +50,9 @@ static void get(struct request *request, void *ctx)
     struct err err;
     struct session_info session;
     struct engine_caller caller = v1_caller(request);
-    if (engine_session_get(api->engine, &caller, request_param(request, "id"), &session, &err) < 0)
-        reply_error(request, &err);
-    else
-        on_session(request, &session, NULL);
+    int got =
+        engine_session_get(api->engine, &caller, request_param(request, "id"), &session, &err);
+    on_session(request, &session, got < 0 ? &err : NULL);
 }
 
 static void list(struct request *request, void *ctx)
@@ -74,17 +66,7 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "sessions");
-    json_begin_array(out);
-    for (size_t i = 0; i < found.count; i++)
-        put_session(out, &found.items[i]);
-    json_end_array(out);
-    v1_put_str(out, "next", str_of(found.next));
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "sessions", V1_ROWS(put_session, found));
 }
 
 static void use(struct request *request, void *ctx)
@@ -114,6 +96,16 @@ static void remove_it(struct request *request, void *ctx)
 
 /* ---- modules ------------------------------------------------------------------------------- */
 
+static void put_module(struct json_out *out, const void *thing)
+{
+    const struct module_info *module = thing;
+    json_begin_object(out);
+    json_key(out, "path"), json_put_str(out, module->path);
+    json_key(out, "source"), json_put_str(out, module->source);
+    v1_put_date(out, "updatedAt", module->updated_ms);
+    json_end_object(out);
+}
+
 static void list_modules(struct request *request, void *ctx)
 {
     struct api *api = ctx;
@@ -126,24 +118,11 @@ static void list_modules(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "modules");
-    json_begin_array(out);
-    for (size_t i = 0; i < count; i++) {
-        json_begin_object(out);
-        json_key(out, "path"), json_put_str(out, modules[i].path);
-        json_key(out, "source"), json_put_str(out, modules[i].source);
-        v1_put_date(out, "updatedAt", modules[i].updated_ms);
-        json_end_object(out);
-    }
-    json_end_array(out);
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "modules",
+                  &(struct v1_rows){put_module, modules, count, sizeof *modules, NULL});
 }
 
-static void put_module(struct request *request, void *ctx)
+static void save_module(struct request *request, void *ctx)
 {
     struct api *api = ctx;
     struct engine_caller caller = v1_caller(request);
@@ -197,7 +176,7 @@ const struct route v1_session_routes[] = {
      .response = "Session", .errors = FAILS, .example = ""},
     {"GET", "/v1/sessions/{id}/modules", list_modules, "List a session's saved modules", SCOPE_READ,
      NOUN, .response = "ModuleList", .errors = E(NOT_FOUND), .example = ""},
-    {"PUT", "/v1/sessions/{id}/modules", put_module, "Save a module", SCOPE_RUN, NOUN,
+    {"PUT", "/v1/sessions/{id}/modules", save_module, "Save a module", SCOPE_RUN, NOUN,
      .details = "Code that later evaluations may import by its path.",
      .request = V1_NEEDS(JSON(["path", "source"]),
         JSON("path": {"type": "string", "minLength": 1, "maxLength": 256}) ","

@@ -2,8 +2,9 @@
 
 #include "api/v1.h"
 
-static void put_snapshot(struct json_out *out, const struct snapshot_info *snapshot)
+static void put_snapshot(struct json_out *out, const void *thing)
 {
+    const struct snapshot_info *snapshot = thing;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, snapshot->id);
     v1_put_str(out, "slug", snapshot->slug);
@@ -19,15 +20,7 @@ static void put_snapshot(struct json_out *out, const struct snapshot_info *snaps
 
 void v1_snapshot_done(void *ctx, const struct snapshot_info *snapshot, const struct err *why)
 {
-    struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    put_snapshot(v1_begin(&answer), snapshot);
-    int status = request->match.route->status;
-    v1_reply(request, status == 0 ? 200 : status, &answer);
+    v1_reply_one(ctx, put_snapshot, snapshot, why);
 }
 
 static void create(struct request *request, void *ctx)
@@ -54,11 +47,9 @@ static void get(struct request *request, void *ctx)
     struct err err;
     struct snapshot_info snapshot;
     struct engine_caller caller = v1_caller(request);
-    if (engine_snapshot_get(api->engine, &caller, request_param(request, "id"), &snapshot, &err) <
-        0)
-        reply_error(request, &err);
-    else
-        v1_snapshot_done(request, &snapshot, NULL);
+    int got =
+        engine_snapshot_get(api->engine, &caller, request_param(request, "id"), &snapshot, &err);
+    v1_snapshot_done(request, &snapshot, got < 0 ? &err : NULL);
 }
 
 static void list(struct request *request, void *ctx)
@@ -72,17 +63,7 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "snapshots");
-    json_begin_array(out);
-    for (size_t i = 0; i < found.count; i++)
-        put_snapshot(out, &found.items[i]);
-    json_end_array(out);
-    v1_put_str(out, "next", str_of(found.next));
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "snapshots", V1_ROWS(put_snapshot, found));
 }
 
 static void remove_it(struct request *request, void *ctx)

@@ -47,6 +47,11 @@ static void put_token(struct json_out *out, const struct token_info *token, cons
     json_end_object(out);
 }
 
+static void put_listed(struct json_out *out, const void *thing)
+{
+    put_token(out, thing, NULL);
+}
+
 static void on_created(void *ctx, const struct token_info *token, const char *secret,
                        const struct err *why)
 {
@@ -105,16 +110,8 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "tokens");
-    json_begin_array(out);
-    for (size_t i = 0; i < count; i++)
-        put_token(out, &tokens[i], NULL);
-    json_end_array(out);
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "tokens",
+                  &(struct v1_rows){put_listed, tokens, count, sizeof *tokens, NULL});
 }
 
 static void remove_it(struct request *request, void *ctx)

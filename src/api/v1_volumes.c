@@ -2,8 +2,9 @@
 
 #include "api/v1.h"
 
-static void put_volume(struct json_out *out, const struct volume_info *volume)
+static void put_volume(struct json_out *out, const void *thing)
 {
+    const struct volume_info *volume = thing;
     json_begin_object(out);
     json_key(out, "id"), json_put_str(out, volume->id);
     v1_put_str(out, "name", volume->name);
@@ -22,15 +23,7 @@ static void put_volume(struct json_out *out, const struct volume_info *volume)
 
 static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
 {
-    struct request *request = ctx;
-    struct v1_answer answer;
-    if (why != NULL) {
-        reply_error(request, why);
-        return;
-    }
-    put_volume(v1_begin(&answer), volume);
-    int status = request->match.route->status;
-    v1_reply(request, status == 0 ? 200 : status, &answer);
+    v1_reply_one(ctx, put_volume, volume, why);
 }
 
 static void create(struct request *request, void *ctx)
@@ -57,10 +50,8 @@ static void get(struct request *request, void *ctx)
     struct err err;
     struct volume_info volume;
     struct engine_caller caller = v1_caller(request);
-    if (engine_volume_get(api->engine, &caller, request_param(request, "id"), &volume, &err) < 0)
-        reply_error(request, &err);
-    else
-        on_volume(request, &volume, NULL);
+    int got = engine_volume_get(api->engine, &caller, request_param(request, "id"), &volume, &err);
+    on_volume(request, &volume, got < 0 ? &err : NULL);
 }
 
 static void list(struct request *request, void *ctx)
@@ -74,17 +65,7 @@ static void list(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    struct v1_answer answer;
-    struct json_out *out = v1_begin(&answer);
-    json_begin_object(out);
-    json_key(out, "volumes");
-    json_begin_array(out);
-    for (size_t i = 0; i < found.count; i++)
-        put_volume(out, &found.items[i]);
-    json_end_array(out);
-    v1_put_str(out, "next", str_of(found.next));
-    json_end_object(out);
-    v1_reply(request, 200, &answer);
+    v1_reply_rows(request, "volumes", V1_ROWS(put_volume, found));
 }
 
 static void remove_it(struct request *request, void *ctx)

@@ -83,7 +83,7 @@ int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct
 int fd_write_all(int fd, struct str bytes, struct err *err)
 {
     while (bytes.len > 0) {
-        ssize_t wrote = SYS(write(fd, bytes.ptr, bytes.len));
+        ssize_t wrote = SYS(sys_write(fd, bytes.ptr, bytes.len));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)

@@ -13,7 +13,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static enum log_level threshold = LOG_INFO;
 static enum log_format format = LOG_TEXT;
 static int log_fd = STDERR_FILENO;
-static _Thread_local char request_id[65];
+static _Thread_local char request_id[65], sandbox_id[65];
 
 void log_setup(enum log_level level, enum log_format line_format, int fd)
 {
@@ -38,9 +38,10 @@ bool log_is_on(enum log_level level)
     return level <= threshold;
 }
 
-void log_set_request_id(struct str id)
+void log_set_ids(struct str request, struct str sandbox)
 {
-    (void)snprintf(request_id, sizeof request_id, "%.*s", STR_ARG(id));
+    (void)snprintf(request_id, sizeof request_id, "%.*s", STR_ARG(request));
+    (void)snprintf(sandbox_id, sizeof sandbox_id, "%.*s", STR_ARG(sandbox));
 }
 
 static bool needs_quotes(struct str value)
@@ -69,9 +70,16 @@ static void put_value(struct json_out *out, const struct log_field *field, bool 
         json_put_str(out, text);
 }
 
+static bool is_left_out(const struct log_field *field)
+{
+    return field->type == LOG_FIELD_ID && field->text.len == 0;
+}
+
 static void compose_json(struct json_out *out, const struct log_field *fields, size_t count)
 {
     for (const struct log_field *field = fields; field < fields + count; field++) {
+        if (is_left_out(field))
+            continue;
         json_key(out, field->key);
         put_value(out, field, false);
     }
@@ -80,6 +88,8 @@ static void compose_json(struct json_out *out, const struct log_field *fields, s
 static void compose_text(struct buf *line, const struct log_field *fields, size_t count)
 {
     for (const struct log_field *field = fields; field < fields + count; field++) {
+        if (is_left_out(field))
+            continue;
         if (line->len > 0)
             buf_put_char(line, ' ');
         buf_printf(line, "%s=", field->key);
@@ -129,6 +139,16 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     write_line(level, event, fields, count);
 }
 
+/* The thread's, unless the line has its own. */
+static struct log_field id_for(const char *key, const char *id, const struct log_field *fields,
+                               size_t count)
+{
+    for (const struct log_field *field = fields; field < fields + count; field++)
+        if (!is_left_out(field) && str_eq(str_of(field->key), str_of(key)))
+            id = "";
+    return LOG_ID(key, str_of(id));
+}
+
 static void write_line(enum log_level level, const char *event, const struct log_field *fields,
                        size_t count)
 {
@@ -138,18 +158,18 @@ static void write_line(enum log_level level, const char *event, const struct log
         LOG_STR("time", when),
         LOG_STR("level", level_names[level]),
         LOG_STR("event", event),
-        LOG_STR("request", request_id),
+        id_for("request", request_id, fields, count),
+        id_for("sandbox", sandbox_id, fields, count),
     };
-    size_t head_count = countof(head) - (request_id[0] == '\0'); /* without the last, if empty */
     AUTO_BUF struct buf line = {0};
     if (format == LOG_JSON) {
         struct json_out out = {.buf = &line};
         json_begin_object(&out);
-        compose_json(&out, head, head_count);
+        compose_json(&out, head, countof(head));
         compose_json(&out, fields, count);
         json_end_object(&out);
     } else {
-        compose_text(&line, head, head_count);
+        compose_text(&line, head, countof(head));
         compose_text(&line, fields, count);
     }
     buf_put_char(&line, '\n');

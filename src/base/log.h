@@ -19,7 +19,7 @@ enum { LOG_LINE_MAX = 4096, LOG_VALUE_MAX = 1024, LOG_RATE = 200 };
 
 struct log_field {
     const char *key;
-    enum { LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_FLOAT } type;
+    enum { LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_FLOAT, LOG_FIELD_ID } type;
     struct str text;
     int64_t number;
     double real;
@@ -27,6 +27,8 @@ struct log_field {
 
 #define LOG_STR(key, cstr) ((struct log_field){(key), LOG_FIELD_STR, str_of(cstr), 0, 0})
 #define LOG_VIEW(key, view) ((struct log_field){(key), LOG_FIELD_STR, (view), 0, 0})
+/* Which one it is about; left out while that is empty: LOG_ID("sandbox", id). */
+#define LOG_ID(key, view) ((struct log_field){(key), LOG_FIELD_ID, (view), 0, 0})
 #define LOG_INT(key, n) ((struct log_field){(key), LOG_FIELD_INT, {0}, (int64_t)(n), 0})
 #define LOG_FLOAT(key, x) ((struct log_field){(key), LOG_FIELD_FLOAT, {0}, 0, (x)})
 
@@ -35,8 +37,9 @@ void log_setup(enum log_level level, enum log_format format, int fd);
 bool log_level_of_name(struct str name, enum log_level *ret_level) MUST_USE;
 bool log_is_on(enum log_level level);
 
-/* Put into every line of this thread until changed; "" for none. At most 64 bytes are kept. */
-void log_set_request_id(struct str id);
+/* Put into every line of this thread until changed, as `request` and `sandbox`; "" for none. At
+ * most 64 bytes of each are kept. A line that names its own has that alone. */
+void log_set_ids(struct str request, struct str sandbox);
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields,
                size_t count);

@@ -3,6 +3,7 @@
 #ifdef SG_FAULTS
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -38,6 +39,41 @@ int64_t sys_fail_at(int64_t nth)
     calls = 0;
     failing = nth;
     return made;
+}
+
+void sys_fail_errno(int code)
+{
+    fail_errno = code;
+}
+
+static atomic_size_t write_most; /* 0: any */
+static atomic_uint write_calls;
+
+unsigned sys_short_writes(size_t most)
+{
+    atomic_store(&write_most, most);
+    return atomic_exchange(&write_calls, 0);
+}
+
+/* False when this one is interrupted; else the bytes that it takes. */
+static bool may_write(size_t *len)
+{
+    size_t most = atomic_load(&write_most);
+    if (most == 0)
+        return true;
+    *len = MIN(*len, most);
+    errno = EINTR;
+    return atomic_fetch_add(&write_calls, 1) % 2 == 1;
+}
+
+ssize_t sys_write(int fd, const void *bytes, size_t len)
+{
+    return may_write(&len) ? write(fd, bytes, len) : -1;
+}
+
+ssize_t sys_pwrite(int fd, const void *bytes, size_t len, off_t offset)
+{
+    return may_write(&len) ? pwrite(fd, bytes, len, offset) : -1;
 }
 
 static const char *crash_at;

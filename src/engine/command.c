@@ -115,7 +115,7 @@ static void on_end_saved(void *ctx, const struct err *why)
     struct command *command = ctx;
     if (why != NULL)
         log_error("command.unsaved", LOG_VIEW("command", command->info.id),
-                  LOG_STR("error", why->msg));
+                  LOG_ID("sandbox", command->info.sandbox), LOG_STR("error", why->msg));
     log_complete(command);
 }
 
@@ -193,7 +193,7 @@ static void on_time(void *ctx)
     command->timed_out = true;
     if (command->table->exec_signal(command->exec, signo, &err) < 0)
         log_warn("command.timeout", LOG_VIEW("command", command->info.id),
-                 LOG_STR("error", err.msg));
+                 LOG_ID("sandbox", command->info.sandbox), LOG_STR("error", err.msg));
     timer_set(command->timer, COMMAND_GRACE_MS, 0);
 }
 

@@ -196,7 +196,9 @@ static void on_flushed(void *ctx, const struct err *why)
     struct flush *flush = ctx;
     struct command *command = map_get(&flush->engine->commands, str_of(flush->command));
     if (why != NULL)
-        log_error("command.log", LOG_STR("command", flush->command), LOG_STR("error", why->msg));
+        log_error("command.log", LOG_STR("command", flush->command),
+                  LOG_ID("sandbox", command == NULL ? STR("") : command->info.sandbox),
+                  LOG_STR("error", why->msg));
     if (command != NULL) {
         command->unflushed -= flush->bytes;
         if (command->is_stopped && command->unflushed < LOG_UNFLUSHED_LOW) {

@@ -216,9 +216,11 @@ void command_reconcile(struct engine *engine, struct store_batch *batch)
         command->info.end = COMMAND_LOST;
         command->info.ended_ms = clock_date_ms();
         if (store_log_end(engine->store, command->info.id, &command->info.log_end, &err) < 0)
-            log_error("reconcile.command", LOG_STR("error", err.msg));
+            log_error("reconcile.command", LOG_VIEW("command", command->info.id),
+                      LOG_ID("sandbox", command->info.sandbox), LOG_STR("error", err.msg));
         command_save(command, batch);
-        log_info("reconcile.command", LOG_VIEW("command", command->info.id));
+        log_info("reconcile.command", LOG_VIEW("command", command->info.id),
+                 LOG_ID("sandbox", command->info.sandbox));
     }
 }
 

@@ -137,15 +137,17 @@ void context_signal(struct context *context, int signo)
     if (!context->is_started)
         return;
     if (jail_ask_signal(context->place->jail, context->op.id, signo, &ignored, &err) < 0)
-        log_debug("kernel.signal", LOG_STR("error", err.msg));
+        log_debug("kernel.signal", LOG_ID("sandbox", str_of(context->place->id)),
+                  LOG_STR("error", err.msg));
     place_watch(context->place);
 }
 
-static void on_killed(UNUSED struct request *request, UNUSED const struct warden_event *event,
+static void on_killed(struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
 {
+    AUTO_MEM char *sandbox = request->ctx;
     if (why != NULL)
-        log_debug("kernel.kill", LOG_STR("error", why->msg));
+        log_debug("kernel.kill", LOG_ID("sandbox", str_of(sandbox)), LOG_STR("error", why->msg));
 }
 
 void context_kill(struct context *context)
@@ -158,7 +160,7 @@ void context_kill(struct context *context)
     /* The rest of its family, wherever it has gone. */
     if (context->is_started && provider->warden != NULL &&
         jail_ask_kill(context->place->jail, context->op.id, &number, &err) == 0)
-        (void)jail_warden_asked(provider, number, on_killed, NULL);
+        (void)jail_warden_asked(provider, number, on_killed, place_copy_id(context->place));
 }
 
 /* The process is gone; what it has said before is still to be heard. */

@@ -110,11 +110,12 @@ bool jail_layers_exist(struct provider *provider, struct str image)
 
 /* --- Keeping: seal, copy, sync; or freeze, copy, let go on, sync --- */
 
-static void on_let_go(UNUSED struct request *request, UNUSED const struct warden_event *event,
+static void on_let_go(struct request *request, UNUSED const struct warden_event *event,
                       const struct err *why)
 {
+    AUTO_MEM char *sandbox = request->ctx;
     if (why != NULL)
-        log_warn("jail.thaw", LOG_STR("error", why->msg));
+        log_warn("jail.thaw", LOG_ID("sandbox", str_of(sandbox)), LOG_STR("error", why->msg));
 }
 
 static void let_go_on(struct keeping *keeping)
@@ -123,7 +124,8 @@ static void let_go_on(struct keeping *keeping)
     uint32_t number = 0;
     if (keeping->is_frozen && keeping->place != NULL &&
         jail_ask_freeze(keeping->place->jail, false, &number, &err) == 0)
-        (void)jail_warden_asked(keeping->provider, number, on_let_go, NULL);
+        (void)jail_warden_asked(keeping->provider, number, on_let_go,
+                                place_copy_id(keeping->place));
     keeping->is_frozen = false;
 }
 
@@ -396,7 +398,7 @@ static void on_sealed(struct request *request, const struct warden_event *event,
         place_watch(place);
     }
     if (is_ours && why != NULL) {
-        log_debug("jail.seal", LOG_STR("error", why->msg));
+        log_debug("jail.seal", LOG_ID("sandbox", str_of(place->id)), LOG_STR("error", why->msg));
         freeze(keeping); /* nothing has changed: it is copied while it stands still */
         return;
     }

@@ -118,6 +118,12 @@ struct place {
     struct err gone_err;
 };
 
+/* For what may be told of when the place is no more; NULL for a spare. Free it. */
+static inline char *place_copy_id(const struct place *place)
+{
+    return place->id == NULL ? NULL : mem_dup_cstr(place->id);
+}
+
 /* Remembers `op` until its last event; the id is that of a jail_ask_*. */
 void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);

@@ -8,44 +8,19 @@
  *     COMPARING  the files are listed as they are after */
 
 #include <signal.h>
-#include <stdarg.h>
 
 #include "base/clock.h"
-#include "engine/jail_kernel.h"
-#include "runtime/packages.h"
+#include "engine/jail_run.h"
 
 enum {
     RUNS_MAX = 16, /* that wait for one context */
     GRACE_MS = 2000,
     REPEAT_MS = 250,
     DEATH_MS = 5000,
-    INSTALL_MS = 300000,
 };
-
-enum run_phase { QUEUED, INSTALLING, LISTING, RUNNING, JUDGING, COMPARING };
 
 struct judging {
     struct run *run; /* NULL: it has been answered meanwhile */
-};
-
-struct run {
-    struct run *next;
-    struct context *context;
-    const struct eval_spec *spec; /* lives as long: the engine keeps it */
-    struct eval_calls calls;
-    void *ctx;
-    enum run_phase phase;
-    struct run_output output;
-    struct listing_op *listing;
-    struct listing *before;
-    struct judging *judging;
-    struct install *install;
-    bool is_retry; /* the code runs once more, with the package it missed */
-    int64_t began_ns, timeout_ms;
-    bool is_late, is_interrupted;
-    bool is_stopped, is_dropping; /* its output waits, or is for nobody */
-    int repeats;                  /* of the interrupt */
-    int64_t deadline_ms;
 };
 
 static void begin(struct context *context);
@@ -76,7 +51,7 @@ static void answer(struct run *run, const struct err *why)
 }
 
 /* The context may be gone when this returns: it is the last thing that a caller does. */
-static void finish(struct run *run, const struct err *why)
+void run_finish(struct run *run, const struct err *why)
 {
     struct context *context = run->context;
     bool was_pumping = context->is_pumping;
@@ -99,22 +74,22 @@ static void on_after(void *ctx, struct listing *after)
     run->listing = NULL;
     listing_compare(run->before, after, &run->output);
     listing_keep(run->context->place, after);
-    finish(run, NULL);
+    run_finish(run, NULL);
 }
 
-static void compare(struct run *run)
+void run_compare(struct run *run)
 {
     timer_clear(run->context->timer);
     run->phase = COMPARING;
     if (run->before == NULL)
-        finish(run, NULL);
+        run_finish(run, NULL);
     else
         run->listing = listing_start(run->context->place, on_after, run);
 }
 
 /* --- Its course --- */
 
-static void hand_over(struct run *run)
+void run_hand_over(struct run *run)
 {
     struct context *context = run->context;
     struct err err = {0};
@@ -131,10 +106,10 @@ static void hand_over(struct run *run)
     run->phase = RUNNING;
     if (run->is_interrupted) {
         run_output_end(&run->output, RUN_INTERRUPTED, "Interrupted", "interrupted before it began");
-        finish(run, NULL);
+        run_finish(run, NULL);
     } else if ((context->kernel == NULL && context_start(context, &err) < 0) ||
                kernel_run(context->kernel, spec->code, language, buf_str(&env), &err) < 0) {
-        finish(run, &err);
+        run_finish(run, &err);
     } else {
         context_pump(context);
     }
@@ -145,7 +120,7 @@ static void on_before(void *ctx, struct listing *before)
     struct run *run = ctx;
     run->listing = NULL;
     run->before = before;
-    hand_over(run);
+    run_hand_over(run);
 }
 
 static void on_timer(void *ctx)
@@ -153,139 +128,29 @@ static void on_timer(void *ctx)
     runs_on_time(ctx);
 }
 
-static void tell_output(struct run *run, const struct kernel_event *event)
+void run_tell_output(struct run *run, const struct kernel_event *event)
 {
     enum isolate_stream stream = event->type == KERNEL_STDOUT ? ISOLATE_STDOUT : ISOLATE_STDERR;
     if (run->calls.on_output != NULL && !run->is_dropping)
         run->calls.on_output(run->ctx, stream, event->text);
 }
 
-static void set_deadline(struct run *run)
+void run_set_deadline(struct run *run)
 {
     run->context->wait = WAIT_DEADLINE;
     run->deadline_ms = clock_now_ms() + run->timeout_ms;
     timer_set(run->context->timer, run->timeout_ms, 0);
 }
 
-static void look_before(struct run *run)
+void run_look_before(struct run *run)
 {
     struct context *context = run->context;
-    set_deadline(run);
+    run_set_deadline(run);
     run->phase = LISTING;
     if (run->spec->wants_files && (run->before = listing_take(context->place)) == NULL)
         run->listing = listing_start(context->place, on_before, run);
     else
-        hand_over(run);
-}
-
-/* --- Packages --- */
-
-static void notice(struct run *run, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void notice(struct run *run, const char *fmt, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    struct kernel_event event = {.type = KERNEL_STDERR, .text = str_of(text)};
-    run_output_take(&run->output, &event);
-    tell_output(run, &event);
-}
-
-/* What the sandbox and the run ask for and is not there yet. */
-static size_t find_unmet(const struct run *run, struct str ret_unmet[PACKAGES_MAX])
-{
-    const struct place *place = run->context->place;
-    const struct eval_spec *spec = run->spec;
-    bool is_own = str_eq(str_of(run->context->runtime->name), place->runtime);
-    size_t count = 0, own = is_own ? place->requirement_count : 0;
-    for (size_t i = 0; i < own + spec->requirement_count && count < PACKAGES_MAX; i++) {
-        struct str one = i < own ? place->requirements[i] : spec->requirements[i - own];
-        if (!map_has(&place->installed, one))
-            ret_unmet[count++] = one;
-    }
-    return count;
-}
-
-static void on_requirements(void *ctx, const struct err *why)
-{
-    struct run *run = ctx;
-    struct str met[PACKAGES_MAX];
-    run->install = NULL;
-    if (why != NULL) {
-        run_output_end(&run->output, RUN_FAILED, "InstallError", why->msg);
-        finish(run, NULL);
-        return;
-    }
-    for (size_t i = find_unmet(run, met); i-- > 0;)
-        (void)map_put(&run->context->place->installed, met[i], run->context->place);
-    /* One that has run nothing yet may have imported other versions with its template. */
-    if (run->context->run_count == 0)
-        context_drop_kernel(run->context);
-    look_before(run);
-}
-
-static void begin_install(struct run *run)
-{
-    run->phase = INSTALLING;
-    run->context->wait = WAIT_INSTALL;
-    timer_set(run->context->timer, INSTALL_MS, 0);
-}
-
-static void install_requirements(struct run *run, const struct str *unmet, size_t count)
-{
-    struct err err = {0};
-    begin_install(run);
-    if (install_start(run->context, unmet, count, on_requirements, run, &run->install, &err) < 0)
-        on_requirements(run, &err);
-}
-
-/* The error is the code's own; why the package could not be had is added to it. */
-static void explain_missing(struct run *run, struct str package, const struct err *why)
-{
-    AUTO_BUF struct buf text = {0};
-    buf_printf(&text, "%s; the package '%.*s' may have it: %s",
-               buf_cstr(&run->output.error_message), STR_ARG(package), why->msg);
-    buf_clear(&run->output.error_message);
-    buf_put(&run->output.error_message, str_slice(buf_str(&text), 0, RUN_ERROR_MAX));
-}
-
-static void on_package(void *ctx, const struct err *why)
-{
-    struct run *run = ctx;
-    struct str package = {0};
-    run->install = NULL;
-    (void)package_of_module(run->context->runtime, buf_str(&run->output.module), &package);
-    if (why != NULL) {
-        explain_missing(run, package, why);
-        compare(run);
-        return;
-    }
-    notice(run, "[sandglass] installed '%.*s' for the module '%.100s'; running the code again\n",
-           STR_ARG(package), buf_cstr(&run->output.module));
-    run_output_retry(&run->output);
-    const struct provider_host *host = run->context->place->provider->host;
-    host->on_retry(host->engine);
-    set_deadline(run);
-    hand_over(run);
-}
-
-/* True when the code shall be run once more with a package that it misses. */
-static bool install_missing(struct run *run)
-{
-    struct err err = {0};
-    struct str package = {0};
-    if (run->output.status != RUN_FAILED || run->output.module.len == 0 || run->is_retry ||
-        run->is_late || run->is_interrupted || !run->spec->may_install ||
-        !package_of_module(run->context->runtime, buf_str(&run->output.module), &package))
-        return false;
-    run->is_retry = true;
-    begin_install(run);
-    if (install_start(run->context, &package, 1, on_package, run, &run->install, &err) == 0)
-        return true;
-    explain_missing(run, package, &err);
-    return false;
+        run_hand_over(run);
 }
 
 static void begin(struct context *context)
@@ -297,14 +162,12 @@ static void begin(struct context *context)
         context->timer = timer_new(context->place->provider_loop, on_timer, context);
     if (context->is_line_gone) /* it died between two runs */
         context_drop_kernel(context);
-    struct str unmet[PACKAGES_MAX];
-    size_t count = find_unmet(run, unmet);
-    if (count > 0)
-        install_requirements(run, unmet, count);
-    else if (context->kernel == NULL && context_start(context, &err) < 0)
-        finish(run, &err);
+    if (packages_add_required(run))
+        return;
+    if (context->kernel == NULL && context_start(context, &err) < 0)
+        run_finish(run, &err);
     else
-        look_before(run);
+        run_look_before(run);
 }
 
 static void on_code_done(struct run *run)
@@ -320,7 +183,7 @@ static void on_code_done(struct run *run)
     } else if (run->is_interrupted && output->status != RUN_OK) {
         output->status = RUN_INTERRUPTED;
     }
-    compare(run);
+    run_compare(run);
 }
 
 void runs_on_event(struct context *context, const struct kernel_event *event)
@@ -331,13 +194,13 @@ void runs_on_event(struct context *context, const struct kernel_event *event)
         return;
     run_output_take(&run->output, event);
     if (event->type == KERNEL_STDOUT || event->type == KERNEL_STDERR)
-        tell_output(run, event);
+        run_tell_output(run, event);
     else if (event->type == KERNEL_DISPLAY && run->calls.on_value != NULL && !run->is_dropping)
         run->calls.on_value(run->ctx, event->parts, event->part_count, event->main);
     if (event->type != KERNEL_DONE)
         return;
     context->run_count = event->count;
-    if (!install_missing(run))
+    if (!packages_add_missing(run))
         on_code_done(run);
 }
 
@@ -375,7 +238,7 @@ static void end_dead(struct run *run, bool was_memory)
                        "the interpreter ended with the code, its variables are gone; the next run "
                        "starts another");
     }
-    compare(run);
+    run_compare(run);
 }
 
 static void on_judged(struct request *request, const struct warden_event *event,
@@ -420,7 +283,7 @@ void runs_on_death(struct context *context, const struct err *why)
         listing_forget(run->listing);
     run->listing = NULL;
     if (why != NULL)
-        finish(run, why);
+        run_finish(run, why);
     else if (context->signal == SIGKILL && !run->is_late)
         judge(run);
     else
@@ -428,15 +291,6 @@ void runs_on_death(struct context *context, const struct err *why)
 }
 
 /* --- Time, interrupts, restarts --- */
-
-static void end_install(struct run *run, enum run_status status, const char *name,
-                        const char *message)
-{
-    install_stop(run->install);
-    run->install = NULL;
-    run_output_end(&run->output, status, name, message);
-    compare(run);
-}
 
 /* It passes over an interrupt that comes between two of its commands: it is told again. */
 static bool is_shell(const struct context *context)
@@ -493,7 +347,7 @@ void runs_on_time(struct context *context)
         interrupt_late(context, run);
         context_pump(context);
     } else if (context->wait == WAIT_INSTALL) {
-        end_install(run, RUN_TIMEOUT, "Timeout", "the installation of packages took too long");
+        packages_give_up(run, RUN_TIMEOUT, "Timeout", "the installation of packages took too long");
     } else if (context->wait == WAIT_GRACE && !is_deaf(context, run)) {
         interrupt_late(context, run);
     } else if (context->wait == WAIT_GRACE) {
@@ -509,8 +363,8 @@ void runs_interrupt(struct context *context)
 {
     struct run *run = context->runs;
     if (run != NULL && run->phase == INSTALLING) {
-        end_install(run, RUN_INTERRUPTED, "Interrupted",
-                    "interrupted while packages were installed");
+        packages_give_up(run, RUN_INTERRUPTED, "Interrupted",
+                         "interrupted while packages were installed");
         return;
     }
     if (run == NULL || (run->phase != RUNNING && run->phase != LISTING))
@@ -534,7 +388,7 @@ void runs_restart(struct context *context, const char *message)
     run->listing = NULL;
     run->output.is_lost = true;
     run_output_end(&run->output, RUN_DIED, "Restarted", message);
-    compare(run);
+    run_compare(run);
 }
 
 void runs_fail(struct context *context, const struct err *why)

@@ -44,6 +44,7 @@ int jail_seal_ask(struct place *place, uint32_t *ret_number, struct err *err)
 
 struct emptying {
     struct job job; /* first */
+    char *sandbox;
     place_fds fds;
     struct err err;
 };
@@ -77,8 +78,10 @@ static void emptied(struct job *job, UNUSED bool canceled)
 {
     struct emptying *emptying = (struct emptying *)job;
     if (emptying->err.code != ERR_NONE)
-        log_warn("jail.seal", LOG_STR("error", emptying->err.msg));
+        log_warn("jail.seal", LOG_ID("sandbox", str_of(emptying->sandbox)),
+                 LOG_STR("error", emptying->err.msg));
     close_all(&emptying->fds);
+    free(emptying->sandbox);
     free(emptying);
 }
 
@@ -87,6 +90,7 @@ static void empty(struct place *place)
     struct err err = {0};
     struct emptying *emptying = mem_alloc(sizeof *emptying);
     *emptying = (struct emptying){.job = {.run = run_emptying, .done = emptied},
+                                  .sandbox = place_copy_id(place),
                                   .fds = place->sealed.stale};
     place->sealed.stale = (place_fds){0};
     place->sealed.stale_bytes = 0;

@@ -446,7 +446,9 @@ int tree_file(struct tree *tree, const struct file_request *request, struct aren
     struct file_answer answer = {0};
     struct verb verb = {tree, request, arena, &answer, {0}};
     if (verbs[request->op] == NULL)
-        return err_set(err, ERR_UNSUPPORTED, "a sandbox of the tier 'memory' cannot grep");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a sandbox of the tier 'memory' cannot grep; read its files, or take a "
+                       "tier that can");
     if (check_path(request->path, arena, &verb.path, err) < 0 || verbs[request->op](&verb, err) < 0)
         return -1;
     *ret_answer = answer;

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/memory_stream.h"
 #include "engine/memory_tree.h"
 #include "engine/provider.h"
 #include "io/pool.h"
@@ -34,6 +35,7 @@ struct place {
     struct volume *volume; /* the provider's; NULL for none */
     char *volume_id;
     struct op *ops; /* under way */
+    struct memory_streams streams;
 };
 
 /* --- Opening --- */
@@ -303,6 +305,22 @@ static void files(struct place *place, const struct file_request *request, file_
     done(ctx, result < 0 ? NULL : &answer, result < 0 ? &err : NULL);
 }
 
+static int get_file(struct place *place, const struct file_get *get,
+                    const struct file_reader_calls *calls, void *ctx, void **ret_reader,
+                    struct err *err)
+{
+    return memory_reader_open(place->provider->host->loop, tree_of(place, get->path),
+                              &place->streams, get, calls, ctx, ret_reader, err);
+}
+
+static int put_file(struct place *place, const struct file_put *put,
+                    const struct file_writer_calls *calls, void *ctx, void **ret_writer,
+                    struct err *err)
+{
+    return memory_writer_open(place->provider->host->loop, tree_of(place, put->path),
+                              &place->streams, put, calls, ctx, ret_writer, err);
+}
+
 /* --- Pictures --- */
 
 /* Something under way for a place; the place may go before it is done. */
@@ -359,6 +377,7 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
 {
     struct provider *provider = place->provider;
     cancel_ops(place);
+    memory_streams_end(&place->streams);
     if (place->volume != NULL)
         volume_work(provider, SAVE, str_of(place->volume_id), place->volume, done, ctx);
     else
@@ -452,6 +471,13 @@ const struct provider_table provider_memory = {
     .sandbox_create = create,
     .sandbox_end = end,
     .files = files,
+    .file_get = get_file,
+    .reader_flow = memory_reader_flow,
+    .reader_free = memory_reader_free,
+    .file_put = put_file,
+    .writer_write = memory_writer_write,
+    .writer_finish = memory_writer_finish,
+    .writer_free = memory_writer_free,
     .pause = take_picture,
     .resume = resume,
     .checkpoint = take_picture,

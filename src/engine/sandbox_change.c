@@ -251,12 +251,19 @@ void engine_sandbox_update(struct engine *engine, const struct engine_caller *ca
         sandbox_wait(sandbox, &changing->want);
 }
 
+struct renewing {
+    struct network *network;
+    char sandbox[ID_SIZE];
+};
+
 static void on_renewed(void *ctx, const struct err *why)
 {
-    struct network *network = ctx;
+    struct renewing *renewing = ctx;
     if (why != NULL)
-        log_warn("sandbox.network", LOG_STR("error", why->msg));
-    (void)network_free(network);
+        log_warn("sandbox.network", LOG_STR("sandbox", renewing->sandbox),
+                 LOG_STR("error", why->msg));
+    (void)network_free(renewing->network);
+    free(renewing);
 }
 
 void sandbox_renew_network(struct sandbox *sandbox)
@@ -273,5 +280,8 @@ void sandbox_renew_network(struct sandbox *sandbox)
         return;
     }
     sandbox_set_net(sandbox, network_ref(network));
-    table->network(sandbox->place, network, on_renewed, network);
+    struct renewing *renewing = mem_alloc(sizeof *renewing);
+    renewing->network = network;
+    (void)snprintf(renewing->sandbox, sizeof renewing->sandbox, "%.*s", STR_ARG(info->id));
+    table->network(sandbox->place, network, on_renewed, renewing);
 }

@@ -37,6 +37,14 @@ struct session *session_find(struct engine *engine, struct str tenant, struct st
     return session;
 }
 
+struct session *session_of_caller(struct engine *engine, const struct engine_caller *caller,
+                                  struct str id, struct err *err)
+{
+    return engine_check_caller(engine, caller, err) < 0
+               ? NULL
+               : session_find(engine, caller->tenant, id, err);
+}
+
 struct session *session_new(struct engine *engine, struct str tenant, struct str id,
                             struct str name)
 {

@@ -31,6 +31,9 @@ struct session {
 
 struct session *session_find(struct engine *engine, struct str tenant, struct str id,
                              struct err *err) MUST_USE;
+/* For a verb: also NULL when the caller may not ask, or not now. */
+struct session *session_of_caller(struct engine *engine, const struct engine_caller *caller,
+                                  struct str id, struct err *err) MUST_USE;
 struct session *session_new(struct engine *engine, struct str tenant, struct str id,
                             struct str name);
 struct session *session_free(struct session *session);

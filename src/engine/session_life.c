@@ -24,7 +24,8 @@ static void on_sandbox_made(void *ctx, struct sandbox *sandbox, const struct err
 {
     struct session *session = ctx;
     if (sandbox == NULL) {
-        log_warn("session.use", LOG_VIEW("session", session->info.id), LOG_STR("error", why->msg));
+        log_warn("session.use", LOG_VIEW("session", session->info.id),
+                 LOG_ID("sandbox", str_of(session->sandbox)), LOG_STR("error", why->msg));
         session->sandbox[0] = '\0';
         wake(session, NULL, why);
         return;
@@ -148,9 +149,7 @@ void engine_session_use(struct engine *engine, const struct engine_caller *calle
 {
     struct answer *answer = answer_sandbox(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
         return;
@@ -223,7 +222,7 @@ static void on_put_aside(void *ctx, UNUSED const struct sandbox_info *info, cons
     struct resting *resting = ctx;
     if (why != NULL)
         log_warn("session.rest", LOG_VIEW("session", resting->session->info.id),
-                 LOG_STR("error", why->msg));
+                 LOG_ID("sandbox", str_of(resting->session->sandbox)), LOG_STR("error", why->msg));
     rested(resting->session, resting->is_deleting, resting->answer);
     free(resting);
 }
@@ -254,9 +253,7 @@ void engine_session_rest(struct engine *engine, const struct engine_caller *call
 {
     struct answer *answer = session_answer(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
         return;
@@ -273,9 +270,7 @@ void engine_session_delete(struct engine *engine, const struct engine_caller *ca
 {
     struct answer *answer = answer_plain(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, id, &err);
+    struct session *session = session_of_caller(engine, caller, id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
     } else if (session->is_making || session->is_resting) {

@@ -68,9 +68,7 @@ void engine_module_put(struct engine *engine, const struct engine_caller *caller
     struct answer *answer = answer_plain(engine, done, ctx);
     struct err err = {0};
     AUTO_BUF struct buf id = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, session_id, &err);
+    struct session *session = session_of_caller(engine, caller, session_id, &err);
     if (session == NULL || check(session, path, source, &err) < 0) {
         answer_give(answer, &err);
         return;
@@ -93,9 +91,7 @@ void engine_module_delete(struct engine *engine, const struct engine_caller *cal
 {
     struct answer *answer = answer_plain(engine, done, ctx);
     struct err err = {0};
-    struct session *session = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        session = session_find(engine, caller->tenant, session_id, &err);
+    struct session *session = session_of_caller(engine, caller, session_id, &err);
     if (session == NULL) {
         answer_give(answer, &err);
         return;

@@ -17,6 +17,7 @@ struct shooting {
     struct engine *engine;
     struct snapshot *snapshot;
     struct sandbox *sandbox;
+    char sandbox_id[ID_SIZE];
     struct answer *answer;
 };
 
@@ -35,7 +36,7 @@ static void fail(struct shooting *shooting, const struct err *why)
     struct engine *engine = shooting->engine;
     struct snapshot *snapshot = shooting->snapshot;
     log_warn("snapshot.failed", LOG_VIEW("snapshot", snapshot->info.id),
-             LOG_STR("error", why->msg));
+             LOG_ID("sandbox", str_of(shooting->sandbox_id)), LOG_STR("error", why->msg));
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_snapshots, snapshot->info.id);
     feed_publish(engine, batch, EVENT_SNAPSHOT_FAILED, snapshot->info.tenant, snapshot->info.id,
@@ -155,6 +156,8 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
                                   .engine = engine,
                                   .snapshot = snapshot,
                                   .answer = answer};
+    (void)snprintf(shooting->sandbox_id, sizeof shooting->sandbox_id, "%.*s",
+                   STR_ARG(sandbox->info.id));
     sandbox_wait(sandbox, &shooting->want);
 }
 

@@ -178,7 +178,7 @@ static int check_ratio(struct unpacking *unpacking, uint64_t written, struct err
 static int write_at(int fd, struct str bytes, uint64_t offset, struct err *err)
 {
     while (bytes.len > 0) {
-        ssize_t wrote = SYS(pwrite(fd, bytes.ptr, bytes.len, (off_t)offset));
+        ssize_t wrote = SYS(sys_pwrite(fd, bytes.ptr, bytes.len, (off_t)offset));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)

@@ -55,7 +55,7 @@ static int write_temp(int dir_fd, const char *name, struct str bytes, struct err
     size_t half = bytes.len / 2;
     for (size_t at = 0; at < bytes.len;) {
         size_t end = at < half ? half : bytes.len;
-        ssize_t wrote = STORE_IO(write(fd, bytes.ptr + at, end - at));
+        ssize_t wrote = STORE_IO(sys_write(fd, bytes.ptr + at, end - at));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)

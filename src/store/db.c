@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/sys.h"
 #include "store/fault.h"
 
 enum { BUSY_MS = 2000 };
@@ -120,11 +121,22 @@ static int fault_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, in
     return rc;
 }
 
+/* The library's own writes: those that this one calls `write` or `pwrite`. */
+static void replace_writes(sqlite3_vfs *vfs)
+{
+    if (vfs->iVersion < 3 || vfs->xSetSystemCall == NULL)
+        return;
+    (void)vfs->xSetSystemCall(vfs, "write", (sqlite3_syscall_ptr)sys_write);
+    (void)vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)sys_pwrite);
+    (void)vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)sys_pwrite);
+}
+
 static void install_faults(void)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     if (vfs->xOpen == fault_open)
         return;
+    replace_writes(vfs);
     real_open = vfs->xOpen;
     vfs->xOpen = fault_open;
 }

@@ -61,3 +61,29 @@ test('figures by tier and outcome; top', T, async (t) => {
   assert.equal(JSON.parse(json.stdout).sandboxes.length, 2);
   for (const each of [id, other.id]) await call('DELETE', `/v1/sandboxes/${each}`);
 });
+
+test('a line of the log names its request and its sandbox', T, async (t) => {
+  const server = await serve(t, { env: { ...process.env, SANDGLASS_LOG_LEVEL: 'debug', SANDGLASS_LOG_FORMAT: 'json' } });
+  const call = async (request, method, path, body) => (await server.get(path, { method, body: body && JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'x-request-id': request } })).json();
+  const told = async (request, event = 'http.request') => {
+    const find = () => server.stderr.split('\n').slice(0, -1).map((line) => JSON.parse(line))
+      .find((line) => line.request === request && line.event === event);
+    await until(find);
+    return find();
+  };
+  const { id } = await call('it-creates', 'POST', '/v1/sandboxes', { tier: 'memory' });
+  assert.equal((await told('it-creates')).sandbox, id); // only the answer names it
+  await call('it-looks', 'GET', `/v1/sandboxes/${id}`);
+  assert.equal((await told('it-looks')).sandbox, id);
+  await call('it-stops', 'POST', `/v1/sandboxes/${id}/stop`);
+  assert.equal((await told('it-stops', 'sandbox.state')).sandbox, id); // the engine's own line
+  await call('it-lists', 'GET', '/v1/sandboxes');
+  assert.ok(!('sandbox' in await told('it-lists')));
+  // A session has its sandbox behind its own name.
+  const session = await call('it-opens', 'POST', '/v1/sessions', { sandbox: { tier: 'memory' } });
+  const used = await call('it-uses', 'POST', `/v1/sessions/${session.id}/use`);
+  assert.equal((await told('it-uses')).sandbox, used.id);
+  await call('it-asks', 'GET', `/v1/sessions/${session.id}`);
+  assert.equal((await told('it-asks')).sandbox, used.id);
+});

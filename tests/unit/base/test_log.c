@@ -33,15 +33,22 @@ TEST(log_writes_key_value_lines)
              LOG_STR("why", "two words\nand \"quotes\""), LOG_STR("empty", ""),
              LOG_FLOAT("ratio", 0.5));
     log_debug("not.shown");
-    log_set_request_id(STR("req1"));
+    log_set_ids(STR("req1"), STR(""));
     log_info("with.request");
-    log_set_request_id(STR(""));
+    log_set_ids(STR("req1"), STR("c3d4"));
+    log_info("with.both", LOG_ID("volume", STR("")), LOG_INT("n", 1));
+    log_info("with.another", LOG_ID("sandbox", STR("e5f6")), LOG_ID("request", STR("")));
+    log_set_ids(STR(""), STR(""));
+    log_info("with.none");
     AUTO_BUF struct buf out = {0};
     finish(&read_end, write_end, &out);
     CHECK(strstr(buf_cstr(&out), " level=warn event=exec.timeout sandbox=a1b2 after_ms=30 "
                                  "why=\"two words\\nand \\\"quotes\\\"\" empty=\"\" ratio=0.5\n"));
     CHECK(strstr(buf_cstr(&out), "not.shown") == NULL);
     CHECK(strstr(buf_cstr(&out), "event=with.request request=req1\n"));
+    CHECK(strstr(buf_cstr(&out), "event=with.both request=req1 sandbox=c3d4 n=1\n"));
+    CHECK(strstr(buf_cstr(&out), "event=with.another request=req1 sandbox=e5f6\n"));
+    CHECK(strstr(buf_cstr(&out), "event=with.none\n"));
 }
 
 TEST(log_writes_one_json_object_a_line)

@@ -1,6 +1,8 @@
 /* The n-th system call fails, for every n: what was there stays or is wholly replaced, no
  * descriptor and no temporary file is left. */
 
+#include <errno.h>
+
 #include "base/sys.h"
 #include "files/tar.h"
 #include "tree.h"
@@ -119,6 +121,49 @@ struct cursor {
     struct str rest;
 };
 
+/* Every write is interrupted, then takes two bytes: nothing of it may show. */
+static void check_short_writes(const struct job *job)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    struct err err = {0};
+    job->prepare(&tree);
+    (void)sys_short_writes(2);
+    CHECK_OK(job->run(&tree, &err));
+    CHECK(sys_short_writes(0) >= 4); /* two interrupts, two pieces */
+    CHECK(job->is_whole(&tree, 0));
+}
+
+/* As walk_failures, with the one that a writer has to try again. */
+static void walk_interrupts(const struct job *job)
+{
+    sys_fail_errno(EINTR);
+    walk_failures(job);
+    sys_fail_errno(EIO);
+}
+
+#define LONG_TEXT "a text that takes more than one write, and of which nothing may be left out"
+
+static int write_long(struct tree *tree, struct err *err)
+{
+    bool created;
+    return files_write(tree->files, STR("d/f"), STR(LONG_TEXT), NULL, &created, err);
+}
+
+static bool is_old_or_long(struct tree *tree, int result)
+{
+    bool is_new = holds(tree, "d/f", LONG_TEXT);
+    return tree_count(tree, "d") == 1 &&
+           (result == 0 ? is_new : is_new || holds(tree, "d/f", "old"));
+}
+
+TEST(short_and_interrupted_writes_are_gone_on_with)
+{
+    check_short_writes(&(struct job){write_long, prepare_file, is_old_or_long});
+    check_short_writes(&(struct job){edit_file, prepare_file, is_old_or_new});
+    walk_interrupts(&(struct job){write_long, prepare_file, is_old_or_long});
+    walk_interrupts(&(struct job){edit_file, prepare_file, is_old_or_new});
+}
+
 static ssize_t read_cursor(void *ctx, void *space, size_t size, UNUSED struct err *err)
 {
     struct cursor *cursor = ctx;
@@ -156,6 +201,12 @@ static bool is_old_or_unpacked(struct tree *tree, int result)
 TEST(tar_in_survives_the_nth_failure)
 {
     walk_failures(&(struct job){unpack_over, prepare_file, is_old_or_unpacked});
+}
+
+TEST(tar_in_goes_on_with_short_and_interrupted_writes)
+{
+    check_short_writes(&(struct job){unpack_over, prepare_file, is_old_or_unpacked});
+    walk_interrupts(&(struct job){unpack_over, prepare_file, is_old_or_unpacked});
 }
 
 static int count_bytes(void *ctx, struct str bytes, UNUSED struct err *err)

@@ -5,6 +5,8 @@
 #include <errno.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
+#include "base/sys.h"
 #include "store/blobs.h"
 #include "store/fault.h"
 
@@ -115,6 +117,70 @@ TEST(a_blob_is_whole_or_absent_whatever_fails)
         }
     }
     bench_close(&bench);
+}
+
+/* --- Writes that take less than they were given, or are interrupted --- */
+
+enum { PIECE = 7 };
+
+TEST(rows_survive_short_and_interrupted_writes)
+{
+    struct bench bench = {0};
+    struct err err = {0};
+    bench_dir(&bench);
+    (void)sys_short_writes(PIECE);
+    CHECK_OK(bench_open(&bench, &err));
+    CHECK_INT(bench_put(&bench, "durable", 1, STORE_DURABLE), 0);
+    CHECK_INT(bench_put(&bench, "quick", 2, STORE_QUICK), 0);
+    bench_close(&bench);
+    CHECK(sys_short_writes(0) > 1000);
+    CHECK_OK(bench_open(&bench, &err));
+    CHECK_OK(store_check(bench.store, &err));
+    CHECK_INT(bench_count(&bench), 2);
+    bench_close(&bench);
+}
+
+struct kept {
+    struct bench bench;
+    char hash[HASH_HEX_SIZE];
+    struct buf bytes;
+};
+
+static void on_kept(void *ctx, const char *hash, const struct err *why)
+{
+    struct kept *kept = ctx;
+    (void)snprintf(kept->hash, sizeof kept->hash, "%s", why == NULL ? hash : "");
+    bench_answer(&kept->bench, why);
+}
+
+static void on_read(void *ctx, struct str bytes, const struct err *why)
+{
+    struct kept *kept = ctx;
+    buf_put(&kept->bytes, bytes);
+    bench_answer(&kept->bench, why);
+}
+
+TEST(a_blob_survives_short_and_interrupted_writes)
+{
+    struct kept kept = {0};
+    struct err err = {0};
+    struct buf bytes = {0};
+    AUTO_BUF struct buf same = {0};
+    for (int i = 0; i < 200; i++)
+        buf_printf(&bytes, "line %d of the blob\n", i);
+    buf_put(&same, buf_str(&bytes));
+    bench_dir(&kept.bench);
+    CHECK_OK(bench_open(&kept.bench, &err));
+    (void)sys_short_writes(PIECE);
+    store_put_blob(kept.bench.store, &bytes, on_kept, &kept);
+    bench_wait(&kept.bench, 1);
+    CHECK(sys_short_writes(0) > 1000);
+    CHECK_INT(kept.bench.failures, 0);
+    store_get_blob(kept.bench.store, str_of(kept.hash), on_read, &kept);
+    bench_wait(&kept.bench, 2);
+    CHECK(str_eq(buf_str(&kept.bytes), buf_str(&same)));
+    buf_done(&kept.bytes);
+    bench_close(&kept.bench);
 }
 
 #else
