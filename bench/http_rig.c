@@ -34,12 +34,18 @@ int rig_connect(int port)
 
 int rig_ask(int fd, const char *method, const char *path, const char *json, char *body)
 {
+    return rig_ask_with(fd, method, path, "", json, body);
+}
+
+int rig_ask_with(int fd, const char *method, const char *path, const char *headers,
+                 const char *json, char *body)
+{
     char text[2048], answer[RIG_ANSWER_MAX];
     size_t len = 0;
     int size = snprintf(text, sizeof text,
                         "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
-                        "%sContent-Length: %zu\r\n\r\n%s",
-                        method, path, RIG_PORT, rig_token,
+                        "%s%sContent-Length: %zu\r\n\r\n%s",
+                        method, path, RIG_PORT, rig_token, headers,
                         json == NULL ? "" : "Content-Type: application/json\r\n",
                         json == NULL ? 0 : strlen(json), json == NULL ? "" : json);
     if (write(fd, text, (size_t)size) != size)

@@ -17,6 +17,9 @@ extern char rig_token[128];
 int rig_connect(int port); /* -1: nobody listens */
 /* One request; gives the status, and the answer's body in `body` (RIG_ANSWER_MAX, or NULL). */
 int rig_ask(int fd, const char *method, const char *path, const char *json, char *body);
+/* With `headers`, each with its line's end. */
+int rig_ask_with(int fd, const char *method, const char *path, const char *headers,
+                 const char *json, char *body);
 bool rig_id(const char *body, char out[64]);
 /* Make, run `true`, and tell the time of both; then delete. False when one of them failed. */
 bool rig_life(int fd, double *ret_us);

@@ -61,11 +61,15 @@ static void local_free(void *ctx)
 
 static void run_server(const char *program, const char *dir)
 {
-    char listen_at[PATH_SIZE + 16];
+    char listen_at[PATH_SIZE + 16], log_path[PATH_SIZE + 16];
     (void)snprintf(listen_at, sizeof listen_at, "unix:%s/socket", dir);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     (void)dup2(null, STDIN_FILENO);
     (void)dup2(null, STDOUT_FILENO);
+    /* What it logs is not this program's to say. */
+    (void)snprintf(log_path, sizeof log_path, "%s/server.log", dir);
+    int log = open(log_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)dup2(log, STDERR_FILENO);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM); /* it does not outlive a program that crashes */
     (void)execlp(program, program, "serve", "--listen", listen_at, "--data-dir", dir, (char *)NULL);
     _exit(127);

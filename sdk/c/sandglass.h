@@ -84,6 +84,28 @@ SG_API int sg_file_read(sg_client *client, const char *sandbox, const char *path
 SG_API int sg_file_write(sg_client *client, const char *sandbox, const char *path,
                          const char *bytes, size_t len);
 
+/* ---- zones --------------------------------------------------------------------------------- */
+
+/* /workspace and /cache over directories of this machine (docs/ZONES.md); needs no server.
+ * `program` (NULL: "sandglass" of the PATH) is started as a worker that can reach nothing but them;
+ * a zone whose directory is NULL is "zone_not_configured". Belongs to one thread at a time. */
+typedef struct sg_zones sg_zones;
+SG_API sg_zones *sg_zones_open(const char *program, const char *workspace, const char *cache,
+                               int read_only);
+SG_API void sg_zones_close(sg_zones *zones);
+SG_API const char *sg_zones_error(const sg_zones *zones);
+SG_API const char *sg_zones_error_code(const sg_zones *zones);
+
+/* What is given has a NUL behind it and is freed with sg_free. */
+SG_API int sg_zones_read(sg_zones *zones, const char *path, char **ret_bytes, size_t *ret_len);
+SG_API int sg_zones_write(sg_zones *zones, const char *path, const char *bytes, size_t len);
+SG_API int sg_zones_delete(sg_zones *zones, const char *path, int recursive);
+SG_API int sg_zones_exists(sg_zones *zones, const char *path); /* 1, 0, or -1 */
+/* Names, each with a NUL behind it. */
+SG_API int sg_zones_list(sg_zones *zones, const char *path, char **ret_names, size_t *ret_len);
+/* Where it lies on this machine, for other programs. */
+SG_API int sg_zones_resolve(sg_zones *zones, const char *path, char **ret_path);
+
 /* "a b/c" becomes "a%20b%2Fc", to be freed with sg_free. */
 SG_API char *sg_escape(const char *text);
 

@@ -3,12 +3,17 @@
  * GET.
  *
  * A client is known by the id of its session in the engine. One that comes back after the daemon
- * was started anew goes on where it was: its files are there, only its subscriptions are not. */
+ * was started anew goes on where it was: its files are there, only its subscriptions are not.
+ *
+ * Each reply that became a stream has a number, the one opened by GET has 0; events carry it with
+ * their own in their id. A client that comes back with the last id it saw gets what it missed, and
+ * what still comes. */
 
 #include "api/mcp_door.h"
 
 #include "agent/mcp.h"
 #include "api/events.h"
+#include "api/mcp_log.h"
 #include "api/v1.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -26,6 +31,7 @@ struct post {
     struct events *events;
     char *id;   /* of its request, as JSON text; NULL when it has none or is answered */
     char *kept; /* the answer, until it is sent */
+    uint64_t stream;
     bool is_gone, is_taking;
 };
 
@@ -37,6 +43,8 @@ struct client {
     char tenant[TENANT_MAX + 1];
     struct post *posts;
     struct events *stream;
+    struct mcp_log log;
+    uint64_t streams; /* so many were numbered */
     int64_t used_ms;
 };
 
@@ -105,8 +113,13 @@ static void on_message(void *ctx, struct str about, bool is_last, struct str jso
     struct client *client = ctx;
     struct post *post = post_of(client, about);
     struct events *events = post == NULL ? client->stream : post->events;
-    if (events != NULL && json.len > 0)
-        events_put(events, "message", (struct str){0}, json);
+    /* Of a stream that broke it is kept until its client comes back. */
+    if (json.len > 0 && (post == NULL || post->request == NULL)) {
+        char id[MCP_LOG_ID_SIZE];
+        mcp_log_add(&client->log, post == NULL ? 0 : post->stream, json, id);
+        if (events != NULL)
+            events_put(events, "message", str_of(id), json);
+    }
     if (post == NULL || !is_last)
         return;
     if (post->request != NULL && json.len > 0) {
@@ -133,6 +146,17 @@ static char *id_of(const struct json_t *message)
     return buf_take(&text);
 }
 
+/* A client whose connection breaks before the first message can come back, too: an event without
+ * data that carries an id. Clients of earlier revisions do not know it. */
+static void greet(struct request *request, const struct post *post)
+{
+    char id[MCP_LOG_ID_SIZE];
+    if (!str_eq(request_header(request, "MCP-Protocol-Version"), STR("2025-11-25")))
+        return;
+    mcp_log_id(post->stream, post->client->log.number, id);
+    events_put(post->events, "message", str_of(id), (struct str){0});
+}
+
 static void take_post(struct client *client, struct request *request)
 {
     struct post *post = mem_alloc(sizeof *post);
@@ -149,7 +173,9 @@ static void take_post(struct client *client, struct request *request)
         finish(post);
     } else if (request_accepts(request, "Accept", "text/event-stream")) {
         post->request = NULL;
+        post->stream = ++client->streams;
         post->events = events_new(request, &post_events, post);
+        greet(request, post);
     } else {
         request_hold(request);
     }
@@ -167,6 +193,7 @@ static void client_free(struct client *client)
         }
     door->count--;
     client->mcp = mcp_free(client->mcp);
+    mcp_log_done(&client->log);
     if (client->stream != NULL) {
         events_end(client->stream);
         events_forget(client->stream);
@@ -312,16 +339,67 @@ static void on_stream_closed(void *ctx)
 static const struct events_calls stream_events = {.on_closed = on_stream_closed};
 
 /* The newest stream is the one that is written to. */
+static void take_place(struct events **at, struct events *with)
+{
+    if (*at != NULL) {
+        events_end(*at);
+        events_forget(*at);
+    }
+    *at = with;
+}
+
+static void replay(const struct client *client, struct events *events, uint64_t stream,
+                   uint64_t number)
+{
+    const struct mcp_log_entry *entry;
+    while ((entry = mcp_log_after(&client->log, stream, number)) != NULL) {
+        char id[MCP_LOG_ID_SIZE];
+        number = entry->number;
+        mcp_log_id(stream, number, id);
+        events_put(events, "message", str_of(id), str_n(entry->json, entry->len));
+    }
+}
+
+static void on_replayed(UNUSED void *ctx)
+{
+}
+
+static const struct events_calls replay_events = {.on_closed = on_replayed};
+
+/* The rest of the answer to a POST: what was missed, and what comes if it is not over. */
+static void resume_post(struct client *client, struct request *request, uint64_t stream,
+                        uint64_t number)
+{
+    struct post *post = client->posts;
+    while (post != NULL && post->stream != stream)
+        post = post->next;
+    struct events *events = post == NULL ? events_new(request, &replay_events, client)
+                                         : events_new(request, &post_events, post);
+    replay(client, events, stream, number);
+    if (post != NULL) {
+        take_place(&post->events, events);
+        return;
+    }
+    events_end(events);
+    events_forget(events);
+}
+
 static void listen_to(struct request *request, void *ctx)
 {
     struct client *client = find_client(request, ctx);
+    struct str last = {0};
+    uint64_t stream = 0, number = 0;
     if (client == NULL)
         return;
-    if (client->stream != NULL) {
-        events_end(client->stream);
-        events_forget(client->stream);
+    bool is_back = events_last_id(request, &last) && mcp_log_parse(last, &stream, &number);
+    if (is_back && stream > 0) {
+        resume_post(client, request, stream, number);
+        return;
     }
-    client->stream = events_new(request, &stream_events, client);
+    struct events *events = events_new(request, &stream_events, client);
+    if (is_back)
+        replay(client, events, 0, number);
+    take_place(&client->stream, events);
 }
 
 static void end_session(struct request *request, void *ctx)

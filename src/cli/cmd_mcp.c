@@ -1,11 +1,18 @@
 /* `sandglass mcp`: a client of the Model Context Protocol on standard input and output, with an
  * engine of its own that lives and ends with it. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <mntent.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/mcp.h"
@@ -21,7 +28,8 @@
 #include "engine/engine.h"
 #include "io/loop.h"
 
-enum { LINE_MAX_BYTES = JSON_SIZE_MAX, READ_BYTES = 64 << 10, STOP_MS = 10000 };
+enum { LINE_MAX_BYTES = JSON_SIZE_MAX, READ_BYTES = 64 << 10, STOP_MS = 10000, FRESH_S = 60 };
+#define DIR_PREFIX "sandglass-mcp-"
 
 struct stdio {
     struct loop *loop;
@@ -184,19 +192,70 @@ static void remove_dir(char **dir)
     free(*dir);
 }
 
-static int make_dir(char **ret_dir, struct err *err)
+/* One that was killed leaves its directory: it is ours, old enough to have been locked, and no
+ * process holds its lock any more. */
+static bool is_left_over(int base_fd, const char *name)
+{
+    struct stat st;
+    AUTO_CLOSE int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+           time(NULL) - st.st_mtime > FRESH_S && flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* Volumes of a killed one are still mounted there. */
+static void unmount_below(const char *path)
+{
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    struct mntent entry;
+    char space[4096];
+    if (mounts == NULL)
+        return;
+    while (getmntent_r(mounts, &entry, space, sizeof space) != NULL) {
+        struct str dir = str_of(entry.mnt_dir), below = str_of(path);
+        if (str_starts(dir, below) && dir.len > below.len && dir.ptr[below.len] == '/')
+            (void)umount2(entry.mnt_dir, MNT_DETACH | UMOUNT_NOFOLLOW);
+    }
+    (void)endmntent(mounts);
+}
+
+static void remove_left_over(const char *base)
+{
+    DIR *dir = opendir(base);
+    if (dir == NULL)
+        return;
+    struct dirent *entry;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread yet */
+    while ((entry = readdir(dir)) != NULL) {
+        if (!str_starts(str_of(entry->d_name), STR(DIR_PREFIX)) ||
+            !is_left_over(dirfd(dir), entry->d_name))
+            continue;
+        AUTO_BUF struct buf path = {0};
+        buf_printf(&path, "%s/%s", base, entry->d_name);
+        unmount_below(buf_cstr(&path));
+        (void)nftw(buf_cstr(&path), remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    }
+    (void)closedir(dir);
+}
+
+/* The lock tells later ones that somebody lives here; it goes with the process. */
+static int make_dir(char **ret_dir, int *ret_lock, struct err *err)
 {
     AUTO_BUF struct buf path = {0};
     const char *base = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): one thread yet */
-    buf_printf(&path, "%s/sandglass-mcp-XXXXXX",
-               base == NULL || base[0] != '/' ? "/var/tmp" : base);
+    if (base == NULL || base[0] != '/')
+        base = "/var/tmp";
+    remove_left_over(base);
+    buf_printf(&path, "%s/" DIR_PREFIX "XXXXXX", base);
     char *dir = buf_take(&path);
-    if (mkdtemp(dir) == NULL) {
+    int lock = mkdtemp(dir) == NULL ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0) {
         int result = err_sys(err, errno, "make a directory '%s'", dir);
+        fd_close(&lock);
         free(dir);
         return result;
     }
     *ret_dir = dir;
+    *ret_lock = lock;
     return 0;
 }
 
@@ -263,6 +322,7 @@ static int mcp(const struct cli_call *call, struct err *err)
 {
     AUTO_CONFIG struct config *config = NULL;
     AUTO(remove_dir) char *dir = NULL;
+    AUTO_CLOSE int lock = -1;
     const char *client = cli_value(call, "print-config");
     if (client != NULL)
         return print_config(client, err);
@@ -270,7 +330,7 @@ static int mcp(const struct cli_call *call, struct err *err)
         return -1;
     log_setup(LOG_WARN, config->server.log_format, STDERR_FILENO);
     struct stdio stdio = {0};
-    if (make_dir(&dir, err) < 0 || loop_open(&stdio.loop, err) < 0)
+    if (make_dir(&dir, &lock, err) < 0 || loop_open(&stdio.loop, err) < 0)
         return -1;
     int code = converse(&stdio, config, dir, err);
     stdio.loop = loop_free(stdio.loop);

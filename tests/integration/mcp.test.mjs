@@ -1,6 +1,6 @@
 // The Model Context Protocol, spoken by its official client, over pipes and over HTTP.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, utimesSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -131,6 +131,68 @@ test('a client that goes leaves nothing behind', { ...T, skip }, async (t) => {
   await it.close();
   for (;;) try { process.kill(pid, 0); await new Promise((done) => setTimeout(done, 20)); } catch { break; }
   assert.deepEqual(readdirSync(dir), []);
+});
+
+test('what one that was killed has left goes at the next start', { ...T, skip }, async (t) => {
+  const { it, dir, transport } = await overPipes(t);
+  await call(it, 'bash', { command: 'echo' });
+  const [left] = readdirSync(dir);
+  process.kill(transport.pid, 'SIGKILL');
+  for (;;) try { process.kill(transport.pid, 0); await new Promise((done) => setTimeout(done, 20)); } catch { break; }
+  assert.deepEqual(readdirSync(dir), [left]);
+  mkdirSync(join(dir, 'sandglass-mcp-new')); // may be about to be locked by its owner
+  const long = new Date(Date.now() - 3600e3);
+  utimesSync(join(dir, left), long, long);
+  // Its helpers end a moment after it, and hold its lock until then.
+  for (let i = 0; i < 100 && readdirSync(dir).includes(left); i++) {
+    const { code } = await run(['-c', ': | "$0" mcp', BIN], { bin: '/bin/sh', env: { ...process.env, TMPDIR: dir } });
+    assert.equal(code, 0);
+  }
+  assert.deepEqual(readdirSync(dir), ['sandglass-mcp-new']);
+});
+
+test('a stream that broke off goes on behind its last event', { ...T, skip }, async (t) => {
+  const { transport, server } = await overHttp(t);
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream',
+    'mcp-session-id': transport.sessionId, 'mcp-protocol-version': '2025-11-25' };
+  const eventsOf = async function* (response) {
+    let text = '';
+    for await (const bytes of response.body) {
+      text += Buffer.from(bytes);
+      for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+        const block = text.slice(0, end);
+        text = text.slice(end + 2);
+        const [, id] = /^id: (.*)$/m.exec(block) ?? [], [, data] = /^data: (.*)$/m.exec(block) ?? [];
+        if (id !== undefined) yield { id, data: data ? JSON.parse(data) : null };
+      }
+    }
+  };
+  const leave = new AbortController();
+  const params = { name: 'bash', arguments: { command: 'echo one; while [ ! -e go ]; do sleep 0.05; done; echo two' }, _meta: { progressToken: 7 } };
+  const asked = await server.get('/mcp', { method: 'POST', headers, signal: leave.signal,
+    body: JSON.stringify({ jsonrpc: '2.0', id: 'slow', method: 'tools/call', params }) });
+  const seen = [];
+  for await (const event of eventsOf(asked)) {
+    seen.push(event);
+    if (event.data?.method === 'notifications/progress') break;
+  }
+  leave.abort();
+  assert.equal(seen[0].data, null); // the first event says where the stream can be taken up again
+  const other = await server.get('/mcp', { method: 'POST', headers,
+    body: JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'write', arguments: { path: 'go', content: '' } } }) });
+  for await (const _ of eventsOf(other));
+  const resumed = await server.get('/mcp', { headers: { ...headers, accept: 'text/event-stream', 'last-event-id': seen.at(-1).id } });
+  const rest = [];
+  for await (const event of eventsOf(resumed)) rest.push(event.data);
+  assert.equal(rest.at(-1).id, 'slow');
+  assert.match(rest.at(-1).result.structuredContent.stdout, /one\ntwo\n/);
+  assert.ok(rest.every((each) => each.id === undefined || each.id === 'slow')); // nothing of the other stream
+  // From its beginning, when it is over: all of it.
+  const again = await server.get('/mcp', { headers: { ...headers, accept: 'text/event-stream', 'last-event-id': seen[0].id } });
+  const all = [];
+  for await (const event of eventsOf(again)) all.push(event.data);
+  assert.deepEqual(all.at(-1), rest.at(-1));
+  assert.ok(all.some((each) => each.method === 'notifications/progress'));
 });
 
 test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, async (t) => {

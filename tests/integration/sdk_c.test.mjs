@@ -19,7 +19,7 @@ test('over a daemon', T, async (t) => {
 
 test('with a server of its own, of which nothing stays', T, async () => {
   const child = await run([BIN], { bin: EXAMPLE });
-  assert.deepEqual([child.stdout, child.code], [SAID, 0], child.stderr);
+  assert.deepEqual([child.stderr, child.stdout, child.code], ['', SAID, 0]);
   const servers = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
     try { return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${BIN}\0serve\0--listen\0unix:/var/tmp/sandglass-local-`); } catch { return false; }
   });

@@ -60,6 +60,14 @@ const cli = (dir) => through(async (verb, path, input) => {
   throw new ZoneError(error.code.toUpperCase(), error.message, path);
 });
 
+const ofC = (dir) => through(async (verb, path, input) => {
+  if (path.includes('\0')) throw new ZoneError('INVALID', 'no C string can hold it');
+  const child = await runBytes(process.env.SG_C_ZONES, [BIN, dir, verb, path], input);
+  if (child.code === 0) return child;
+  const { error } = JSON.parse(child.stdout.toString() || assert.fail(child.stderr));
+  throw new ZoneError(error.code.toUpperCase(), error.message, path);
+});
+
 // name, maker, has /cache, is fenced by its directories (and not by a sandbox), can hold links
 const backends = [
   ['sandboxed', onHost((dir) => createSandbox({ mode: 'sandboxed', root: join(dir, 'root'), bin: BIN })), true, 'root/workspace'],
@@ -69,6 +77,7 @@ const backends = [
   }), true, 'w'],
   ['single', onHost((dir) => createSandbox({ mode: 'single', directory: dir, bin: BIN })), false, '.'],
   ['command line', onHost(cli), false, '.'],
+  ['the C library', onHost(ofC), false, '.'],
   ['memory', onHost(() => createSandbox({ mode: 'memory' })), true],
   ['sandbox, jail', onServer((client) => Sandbox.create({ client, tier: 'jail' })), true],
   ['session', onServer((client) => Session.create({ client, sandbox: { tier: 'jail' } })), true],

@@ -1,0 +1,66 @@
+/* The zones of the C library as a command: c_zones PROGRAM DIR VERB PATH, data on standard input.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sandglass.h"
+
+static char *read_input(size_t *ret_len)
+{
+    size_t len = 0, cap = 1 << 16;
+    char *bytes = malloc(cap);
+    for (size_t count; (count = fread(bytes + len, 1, cap - len, stdin)) > 0;) {
+        len += count;
+        if (len == cap)
+            bytes = realloc(bytes, cap *= 2);
+    }
+    *ret_len = len;
+    return bytes;
+}
+
+static int run(sg_zones *zones, const char *verb, const char *path)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    int result = -1;
+    if (strcmp(verb, "write") == 0) {
+        bytes = read_input(&len);
+        result = sg_zones_write(zones, path, bytes, len);
+        len = 0;
+    } else if (strcmp(verb, "read") == 0) {
+        result = sg_zones_read(zones, path, &bytes, &len);
+    } else if (strncmp(verb, "delete", 6) == 0) {
+        result = sg_zones_delete(zones, path, strcmp(verb, "delete_all") == 0);
+    } else if (strcmp(verb, "exists") == 0) {
+        result = sg_zones_exists(zones, path);
+        if (result >= 0)
+            (void)printf("%s\n", result ? "true" : "false");
+    } else if (strcmp(verb, "list") == 0) {
+        result = sg_zones_list(zones, path, &bytes, &len);
+        for (size_t i = 0; i < len; i++)
+            bytes[i] = bytes[i] == '\0' ? '\n' : bytes[i];
+    } else if (strcmp(verb, "resolve") == 0) {
+        result = sg_zones_resolve(zones, path, &bytes);
+        len = result == 0 ? strlen(bytes) : 0;
+    }
+    if (result >= 0)
+        (void)fwrite(bytes, 1, len, stdout);
+    sg_free(bytes);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5)
+        return 2;
+    sg_zones *zones = sg_zones_open(argv[1], argv[2], NULL, 0);
+    if (zones == NULL)
+        return 2;
+    int result = run(zones, argv[3], argv[4]);
+    if (result < 0)
+        (void)printf("{\"error\":{\"code\":\"%s\",\"message\":\"of C\"}}\n",
+                     sg_zones_error_code(zones));
+    sg_zones_close(zones);
+    return result < 0;
+}

@@ -1,0 +1,137 @@
+// What others have made to try servers of the Model Context Protocol: the inspector's command line, and the
+// conformance suite.
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import test from 'node:test';
+import { BIN, isSanitized, run, serve, tempDir } from './lib.mjs';
+
+const T = { timeout: 240000 };
+const MODULES = join(process.env.SG_BUILD, '../npm/test/node_modules');
+const INSPECTOR = join(MODULES, '@modelcontextprotocol/inspector-cli');
+const CONFORMANCE = join(MODULES, '@modelcontextprotocol/conformance/dist/index.js');
+// What they say does not depend on a sanitizer, and what a sanitizer says is said by mcp.test.mjs.
+const skip = isSanitized ? 'not under a sanitizer' : existsSync(INSPECTOR) && existsSync(CONFORMANCE) ? false : 'not installed: tools/deps test';
+
+// It looks for the package.json of the whole inspector two directories up.
+function inspector(t) {
+  const dir = tempDir(t);
+  mkdirSync(join(dir, 'inspector/cli'), { recursive: true });
+  cpSync(join(INSPECTOR, 'build'), join(dir, 'inspector/cli/build'), { recursive: true });
+  writeFileSync(join(dir, 'inspector/package.json'), '{"name":"inspector","version":"1.0.3","type":"module"}');
+  symlinkSync(MODULES, join(dir, 'node_modules'));
+  return async (...args) => {
+    const { code, stdout, stderr } = await run([join(dir, 'inspector/cli/build/index.js'), ...args],
+      { bin: process.execPath, env: { ...process.env, TMPDIR: dir } });
+    assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
+    return JSON.parse(stdout);
+  };
+}
+
+// Every tool, as one session after the other can call it: the command line has a session for each call.
+const calls = {
+  run_code: [['code=6*7', 'description=a sum', 'language=python'], ({ result }) => assert.equal(String(result), '42')],
+  bash: [['command=echo hello'], ({ stdout }) => assert.equal(stdout, 'hello\n')],
+  bash_output: [['id=nosuchcommand'], ({ error }) => assert.equal(error.code, 'not_found')],
+  bash_stop: [['id=nosuchcommand'], ({ error }) => assert.equal(error.code, 'not_found')],
+  read: [['path=none'], ({ error }) => assert.equal(error.code, 'not_found')],
+  write: [['path=a.txt', 'content=text'], ({ created }) => assert.equal(created, true)],
+  edit: [['path=none', 'oldString=a', 'newString=b'], ({ error }) => assert.equal(error.code, 'not_found')],
+  glob: [['pattern=*'], ({ paths }) => assert.deepEqual(paths, [])],
+  grep: [['pattern=x'], ({ matches }) => assert.deepEqual(matches, [])],
+  list: [['path=/workspace'], ({ entries }) => assert.deepEqual(entries, [])],
+  exists: [['path=none'], ({ exists }) => assert.equal(exists, false)],
+  delete: [['path=none'], ({ error }) => assert.equal(error.code, 'not_found')],
+  move: [['from=none', 'to=other'], ({ error }) => assert.equal(error.code, 'not_found')],
+};
+
+for (const way of ['pipes', 'HTTP'])
+  test(`the inspector lists and calls every tool, over ${way}`, { ...T, skip }, async (t) => {
+    const ask = inspector(t);
+    const server = way === 'HTTP' ? await serve(t) : null;
+    const target = server ? [`${server.url}/mcp`, '--transport', 'http', '--header', `Authorization: Bearer ${server.token}`] : [BIN, 'mcp'];
+    const { tools } = await ask(...target, '--method', 'tools/list');
+    assert.deepEqual(tools.map(({ name }) => name).sort(), Object.keys(calls).sort());
+    const names = Object.keys(calls);
+    for (let i = 0; i < names.length; i += 4)
+      await Promise.all(names.slice(i, i + 4).map(async (name) => {
+        const [args, check] = calls[name];
+        const { content } = await ask(...target, '--method', 'tools/call', '--tool-name', name, '--tool-arg', ...args);
+        check(JSON.parse(content[0].text));
+      }));
+    assert.equal((await ask(...target, '--method', 'prompts/list')).prompts.length, 2);
+    assert.deepEqual((await ask(...target, '--method', 'resources/list')).resources, []);
+  });
+
+// The suite expects a server without a token that has tools, prompts and files of certain names. Between them stands
+// this: it adds the token and says the names that this server has. Messages and streams pass as they are.
+const dot = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+const slowly = 'for i in 1 2 3; do echo $i; sleep 0.2; done';
+const tools = {
+  test_simple_text: ['bash', { command: 'echo hello' }],
+  test_image_content: ['run_code', { description: 'a picture', language: 'python',
+    code: `import base64\nclass Dot:\n  def _repr_png_(self): return base64.b64decode("${dot}")\nDot()` }],
+  test_error_handling: ['read', { path: 'none' }],
+  test_tool_with_logging: ['bash', { command: slowly }],
+  test_tool_with_progress: ['bash', { command: slowly }],
+};
+const prompts = {
+  test_simple_prompt: ['explore', () => ({ question: 'what is here?' })],
+  test_prompt_with_arguments: ['explore', ({ arg1, arg2 }) => ({ question: `${arg1} ${arg2}` })],
+};
+const uris = { 'test://watched-resource': 'file://workspace/watched.txt' };
+
+function translate(message) {
+  const { method, params } = message;
+  if (method === 'tools/call' && tools[params.name]) [params.name, params.arguments] = tools[params.name];
+  if (method === 'prompts/get' && prompts[params.name]) {
+    const [name, argumentsOf] = prompts[params.name];
+    message.params = { name, arguments: argumentsOf(params.arguments ?? {}) };
+  }
+  if (params?.uri && uris[params.uri]) params.uri = uris[params.uri];
+  return message;
+}
+
+async function between(t, server) {
+  const proxy = http.createServer(async (request, response) => {
+    const { port } = proxy.address();
+    const own = (value) => value?.replace(`:${port}`, `:${server.port}`);
+    const pieces = [];
+    for await (const piece of request) pieces.push(piece);
+    const body = pieces.length > 0 ? Buffer.from(JSON.stringify(translate(JSON.parse(Buffer.concat(pieces))))) : undefined;
+    const headers = { ...request.headers, host: own(request.headers.host), authorization: `Bearer ${server.token}` };
+    if (headers.origin) headers.origin = own(headers.origin);
+    delete headers['transfer-encoding'];
+    if (body) headers['content-length'] = body.length;
+    const asked = http.request({ host: '127.0.0.1', port: server.port, path: request.url, method: request.method, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      response.flushHeaders();
+      answer.pipe(response);
+    });
+    asked.on('error', () => response.destroy());
+    response.on('close', () => asked.destroy());
+    asked.end(body);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.after(() => { proxy.closeAllConnections(); proxy.close(); });
+  return `http://127.0.0.1:${proxy.address().port}/mcp`;
+}
+
+// Left out: what this server does not offer (audio, sampling, elicitation, completion), and what can only be answered
+// with the suite's own texts.
+const scenarios = ['server-initialize', 'logging-set-level', 'ping', 'tools-list', 'tools-call-simple-text', 'tools-call-image',
+  'tools-call-with-logging', 'tools-call-error', 'tools-call-with-progress', 'server-sse-polling', 'server-sse-multiple-streams',
+  'resources-list', 'resources-subscribe', 'resources-unsubscribe', 'prompts-list', 'prompts-get-simple', 'prompts-get-with-args',
+  'dns-rebinding-protection'];
+
+test('the conformance suite', { ...T, skip }, async (t) => {
+  const server = await serve(t);
+  const url = await between(t, server);
+  const dir = tempDir(t);
+  const { stdout, stderr } = await run([CONFORMANCE, 'server', '--url', url, '--suite', 'all'], { bin: process.execPath, cwd: dir });
+  const passed = [...stdout.matchAll(/^✓ ([\w-]+): \d+ passed, 0 failed/gm)].map(([, name]) => name);
+  assert.deepEqual(scenarios.filter((name) => !passed.includes(name)), [], stdout.slice(-3000) + stderr);
+});
