@@ -152,7 +152,7 @@ TEST(the_template_has_what_it_needs_and_no_more)
 {
     AUTO_STAGE struct stage stage = {0};
     CHECK_INT(setenv("SG_TEST_SECRET", "of-the-daemon", 1), 0);
-    AUTO_CLOSE int leak =
+    UNUSED AUTO_CLOSE int leak =
         open("/dev/zero", O_RDONLY); /* NOLINT(android-cloexec-open): on purpose */
     stage_ready(&stage);
     pid_t template = template_of(stage.warden);
