@@ -254,6 +254,8 @@ void memory_streams_end(struct memory_streams *streams)
     (void)err_set(&err, ERR_GONE, "the sandbox ended");
     while (streams->readers != NULL) {
         struct memory_reader *reader = streams->readers;
+        streams->readers = reader->next;
+        reader->streams = NULL;
         bool was_telling = reader->is_telling;
         reader->is_telling = true;
         end_reader(reader, &err);
@@ -262,6 +264,8 @@ void memory_streams_end(struct memory_streams *streams)
     }
     while (streams->writers != NULL) {
         struct memory_writer *writer = streams->writers;
+        streams->writers = writer->next;
+        writer->streams = NULL;
         writer->err = err;
         end_writer(writer, NULL);
     }

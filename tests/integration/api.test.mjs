@@ -119,6 +119,8 @@ async function objects(server, dir) {
   const sandbox = await post('/v1/sandboxes', { metadata: { team: 'red' } });
   const hello = await server.get(`/v1/sandboxes/${sandbox.id}/files?path=/workspace/hello.txt`,
     { method: 'PUT', body: 'hello' });
+  const port = await server.get(`/v1/sandboxes/${sandbox.id}/ports/8000`, { method: 'PUT', body: '{}',
+    headers: { 'content-type': 'application/json' } });
   await post(`/v1/sandboxes/${sandbox.id}/checkpoints`, { name: 'before' });
   const command = await post(`/v1/sandboxes/${sandbox.id}/commands`,
     { argv: ['sleep', '1'], stdin: true, detached: true });
@@ -132,7 +134,8 @@ async function objects(server, dir) {
   const token = await post('/v1/tokens', { scopes: ['read'] });
   const tar = spawnSync('tar', ['-cf', join(dir, 'tree.tar'), '-C', dir, 'file']);
   assert.equal(tar.status, 0);
-  return { SANDBOX: sandbox.id, COMMAND: command.id, TTY: tty.id, HELLO: hello.ok ? 'there' : undefined, SESSION: session.id, VOLUME: volume.id,
+  return { SANDBOX: sandbox.id, COMMAND: command.id, TTY: tty.id, HELLO: hello.ok ? 'there' : undefined,
+    PORT: port.ok ? 'there' : undefined, SESSION: session.id, VOLUME: volume.id,
     SNAPSHOT: snapshot.id, TOKEN_ID: token.id };
 }
 
@@ -158,7 +161,8 @@ test('every example of docs/API.md runs', T, async (t) => {
     if (result.status === 0 || (script.includes('--max-time') && result.status === 28)) continue;
     // The tier may lack a verb, never anything else.
     const code = /"code":"(\w+)"/.exec(result.stdout)?.[1];
-    const lacks = code === 'unsupported' || result.stderr.includes('error: 501') || (env.HELLO === 'notthere' && code === 'not_found') || (missing && env[missing[1]] === 'notthere');
+    const lacks = code === 'unsupported' || result.stderr.includes('error: 501') ||
+      (env.PORT === 'notthere' && title.includes('/ports/') && code === 'not_found') || (env.HELLO === 'notthere' && code === 'not_found') || (missing && env[missing[1]] === 'notthere');
     assert.ok(lacks, `${title}: ${script}${result.stdout}${result.stderr}`);
     left_out.push(title);
   }
