@@ -283,8 +283,7 @@ void keeping_submit(struct keeping *keeping)
         finish(keeping, &err);
 }
 
-/* What the place stands on and what it has written since belong together. */
-/* Long stacks become one layer, of links to what is there. */
+/* What the place stands on. Long stacks become one layer, of links to what is there. */
 static void choose_below(struct keeping *keeping, const struct place *place)
 {
     struct err err = {0};

@@ -3,41 +3,24 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve, tempDir, until } from './lib.mjs';
+import { serve, tempDir, until } from './lib.mjs';
+import { withSnapshots } from './snapshots_lib.mjs';
 
 const T = { timeout: 120000 };
 
 async function setup(t) {
   const server = await serve(t);
-  server.ask = async (method, path, body, type = 'application/json') => {
-    const answer = await server.get(path, { method, body: body && (type === 'application/json' ? JSON.stringify(body) : body),
-      headers: { 'content-type': type } });
-    const text = await answer.text();
-    return { ...(text.startsWith('{') ? JSON.parse(text) : {}), status: answer.status, text };
-  };
   server.send = (bytes, query) => server.ask('POST', `/v1/snapshots/upload?${query}`, bytes, 'application/octet-stream');
-  server.sh = async (id, command) => (await server.ask('POST', `/v1/sandboxes/${id}/commands`, { command })).stdout;
   server.box = async (...snapshots) => {
     const made = await server.ask('POST', '/v1/sandboxes', { tier: 'jail', snapshots });
     assert.equal(made.status, 201, made.text);
     return made.id;
   };
-  server.left = async () => ({ layers: readdirSync(join(server.dir, 'layers')).filter((name) => name !== '.trash').length,
-    sandboxes: (await server.ask('GET', '/v1/sandboxes')).sandboxes.length,
-    snapshots: (await server.ask('GET', '/v1/snapshots')).snapshots.length });
-  server.cli = (...args) => run(args,
-    { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token } });
-  const probe = await server.ask('POST', '/v1/sandboxes', { tier: 'jail' });
-  if (probe.status !== 201) {
-    t.skip(`no jails here: ${probe.text}`);
-    return null;
-  }
-  await server.ask('DELETE', `/v1/sandboxes/${probe.id}`);
-  return server;
+  return withSnapshots(t, server);
 }
 
 const clean = (server) => until(async () => JSON.stringify(await server.left()) ===

@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import test from 'node:test';
 import { startDns } from './egress_lib.mjs';
 import { run, serve, tempDir, until } from './lib.mjs';
+import { withSnapshots } from './snapshots_lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -47,25 +48,7 @@ async function setup(t, { dependencies = '', dir = tempDir(t), registry } = {}) 
   const server = await serve(t, { dir, args: ['--config', config],
     env: { ...process.env, HOME: home, npm_config_registry: registry.url } });
   server.registry = registry;
-  server.ask = async (method, path, body) => {
-    const answer = await server.get(path, { method, body: body && JSON.stringify(body),
-      headers: { 'content-type': 'application/json' } });
-    const text = await answer.text();
-    return { ...(text.startsWith('{') ? JSON.parse(text) : {}), status: answer.status, text };
-  };
-  server.sh = async (id, command) => (await server.ask('POST', `/v1/sandboxes/${id}/commands`, { command })).stdout;
-  server.left = async () => ({ layers: readdirSync(join(server.dir, 'layers')).filter((name) => name !== '.trash').length,
-    sandboxes: (await server.ask('GET', '/v1/sandboxes')).sandboxes.length,
-    snapshots: (await server.ask('GET', '/v1/snapshots')).snapshots.length });
-  server.cli = (...args) => run(args,
-    { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token } });
-  const probe = await server.ask('POST', '/v1/sandboxes', { tier: 'jail' });
-  if (probe.status !== 201) {
-    t.skip(`no jails here: ${probe.text}`);
-    return null;
-  }
-  await server.ask('DELETE', `/v1/sandboxes/${probe.id}`);
-  return server;
+  return withSnapshots(t, server);
 }
 
 const TINY = '[[sandbox.dependencies]]\npackage = "tiny"\nversion = "1.0.0"\n';
