@@ -59,7 +59,7 @@ static void local_free(void *ctx)
     free(local);
 }
 
-static void run_server(const char *program, const char *dir)
+static void run_server(const char *program, const char *dir, pid_t parent)
 {
     char listen_at[PATH_SIZE + 16], log_path[PATH_SIZE + 16];
     (void)snprintf(listen_at, sizeof listen_at, "unix:%s/socket", dir);
@@ -71,6 +71,8 @@ static void run_server(const char *program, const char *dir)
     int log = open(log_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     (void)dup2(log, STDERR_FILENO);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM); /* it does not outlive a program that crashes */
+    if (getppid() != parent)
+        _exit(127); /* which it did before it could be asked for */
     (void)execlp(program, program, "serve", "--listen", listen_at, "--data-dir", dir, (char *)NULL);
     _exit(127);
 }
@@ -117,10 +119,11 @@ sg_client *sg_open_local(const char *program)
     (void)snprintf(local->dir, sizeof local->dir, "/var/tmp/sandglass-local-XXXXXX");
     if (mkdtemp(local->dir) == NULL)
         local->dir[0] = '\0';
-    else
+    pid_t parent = getpid();
+    if (local->dir[0] != '\0')
         local->pid = fork();
     if (local->pid == 0 && local->dir[0] != '\0')
-        run_server(program == NULL ? "sandglass" : program, local->dir);
+        run_server(program == NULL ? "sandglass" : program, local->dir, parent);
     sg_client *client = local->pid > 0 ? wait_for(local) : NULL;
     if (client == NULL)
         local_free(local);
