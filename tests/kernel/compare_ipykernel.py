@@ -104,8 +104,10 @@ class Theirs:
         which may tell it after the cell's end; so may the word of its failure, which is in the reply
         too."""
         found = {"value": None, "shown": [], "error": None, "out": "", "err": ""}
-        message = self.client.execute(code, allow_stdin=False)
+        # A kernel that stops on an error drops whatever it gets soon after: here that is the next cell.
+        message = self.client.execute(code, allow_stdin=False, stop_on_error=False)
         reply = self.reply(message)
+        assert reply["status"] in ("ok", "error"), (code, reply)
         is_over = False
         while True:
             has_output = len(found["out"]) + len(found["err"]) >= least
