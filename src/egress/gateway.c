@@ -112,7 +112,12 @@ static void forget_worker(struct gateway_session *session)
 {
     session->bytes_before += session->bytes_now;
     session->bytes_now = 0;
-    fd_close(&session->worker_fd); /* leaves the epoll set with it */
+    if (session->worker_fd < 0)
+        return;
+    /* The maker has a copy: closing ours would tell the worker nothing, nor end the watch. */
+    (void)epoll_ctl(session->gateway->epoll_fd, EPOLL_CTL_DEL, session->worker_fd, NULL);
+    (void)shutdown(session->worker_fd, SHUT_RDWR);
+    fd_close(&session->worker_fd);
 }
 
 /* For what the next worker begins with anyway: one that cannot be told has ended, or is made to end
@@ -390,8 +395,6 @@ int gateway_add(struct gateway_session *session, enum porter_socket kind, int fd
     if (post_send(session->gateway->fd, &post, err) < 0)
         return -1;
     session->socket_count++;
-    post.type = GATEWAY_SOCKET;
-    tell_or_end(session, &post);
     return 0;
 }
 

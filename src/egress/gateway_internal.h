@@ -19,7 +19,8 @@ enum gateway_message {
     GATEWAY_AUTHORITY, /* packed */
     GATEWAY_CONFIG,    /* JSON; the worker begins to serve, or holds to it from now on */
     GATEWAY_POLICY,    /* text */
-    GATEWAY_SOCKET,    /* as ADD */
+    /* maker to worker */
+    GATEWAY_SOCKET, /* as ADD */
     /* worker to owner */
     GATEWAY_BLOCKED, /* JSON */
     GATEWAY_NAME,    /* "17 example.com" */

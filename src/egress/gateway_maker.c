@@ -28,7 +28,7 @@ struct session {
     struct gateway_socket sockets[PORTER_SOCKETS_MAX];
     size_t count;
     pid_t pid;
-    int pidfd;
+    int pidfd, worker_fd;
     int64_t rest_until_ms;
 };
 
@@ -93,6 +93,7 @@ static int work(size_t index, int owner_end)
         for (size_t i = 0; i < session->count; i++)
             fd_close(&session->sockets[i].fd);
         fd_close(&session->pidfd);
+        fd_close(&session->worker_fd);
     }
     fd_close(&self.epoll_fd);
     fd_close(&self.owner_fd);
@@ -129,8 +130,8 @@ static void start_worker(size_t index)
     }
     session->state = SERVED;
     watch(session->pidfd, index, true);
+    session->worker_fd = pair[0];
     tell(GATEWAY_STARTED, session->number, pair[0]);
-    fd_close(&pair[0]);
 }
 
 static void on_worker_end(size_t index)
@@ -141,6 +142,7 @@ static void on_worker_end(size_t index)
         return;
     unwatch(session->pidfd);
     fd_close(&session->pidfd);
+    fd_close(&session->worker_fd);
     session->pid = 0;
     tell(GATEWAY_ENDED, session->number, -1);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -169,8 +171,20 @@ static struct session *new_session(uint32_t number)
     struct session *session = find(0);
     if (session == NULL)
         session = vec_push(&self.sessions);
-    *session = (struct session){.number = number, .pidfd = -1};
+    *session = (struct session){.number = number, .pidfd = -1, .worker_fd = -1};
     return session;
+}
+
+/* Only here is it known which sockets a worker was born with; the owner may not have heard of it
+ * yet. One that its owner has given up gets none: the next one has them all. */
+static void give(struct session *session, const struct gateway_socket *socket)
+{
+    struct err err = {0};
+    char kind = (char)socket->kind;
+    struct post post = {
+        .type = GATEWAY_SOCKET, .bytes = str_n(&kind, 1), .fds = {socket->fd}, .fd_count = 1};
+    if (post_send(session->worker_fd, &post, &err) < 0 && err.sys != EPIPE)
+        (void)kill(session->pid, SIGKILL);
 }
 
 static void on_add(struct post *post)
@@ -186,6 +200,8 @@ static void on_add(struct post *post)
         socket->fd = fd_take(&post->fds[i]);
         if (session->state == WAITING)
             watch(socket->fd, (size_t)(session - self.sessions.ptr), false);
+        else if (session->state == SERVED)
+            give(session, socket);
     }
 }
 
@@ -206,10 +222,11 @@ static void on_remove(uint32_t number)
         return;
     end_worker(session);
     fd_close(&session->pidfd);
+    fd_close(&session->worker_fd);
     for (size_t i = 0; i < session->count; i++)
         fd_close(&session->sockets[i].fd);
     self.resting -= session->state == RESTING;
-    *session = (struct session){.pidfd = -1};
+    *session = (struct session){.pidfd = -1, .worker_fd = -1};
 }
 
 static void on_owner(void)

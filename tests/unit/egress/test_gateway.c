@@ -33,6 +33,16 @@ static void on_blocked(void *ctx, const struct gateway_event *event)
     house->blocked++;
 }
 
+static int open_dns(struct house *house)
+{
+    struct err err = {0};
+    CHECK_OK(addr_parse(STR("127.0.0.1:0"), &house->dns, &err));
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, &house->dns.sa.any, house->dns.len) == 0 &&
+          getsockname(fd, &house->dns.sa.any, &house->dns.len) == 0);
+    return fd;
+}
+
 static void open_session(struct house *house)
 {
     struct err err = {0};
@@ -46,11 +56,7 @@ static void open_session(struct house *house)
     int fd = listen_open(&house->proxy, 16, &err);
     CHECK(fd >= 0);
     CHECK_OK(gateway_add(house->session, PORTER_PROXY, fd, &err));
-    CHECK_OK(addr_parse(STR("127.0.0.1:0"), &house->dns, &err));
-    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && bind(fd, &house->dns.sa.any, house->dns.len) == 0 &&
-          getsockname(fd, &house->dns.sa.any, &house->dns.len) == 0);
-    CHECK_OK(gateway_add(house->session, PORTER_DNS, fd, &err));
+    CHECK_OK(gateway_add(house->session, PORTER_DNS, open_dns(house), &err));
 }
 
 /* The program that is the gateway: the build's, or the copy for another user who runs the test. */
@@ -218,6 +224,24 @@ TEST(a_policy_changes_while_it_runs)
     CHECK_OK(gateway_set_policy(house.session, NULL, &err));
     request(&house, "evil.test", &got);
     CHECK(says(&got, "this sandbox has no network"));
+}
+
+TEST(a_socket_that_comes_while_a_worker_starts_is_served)
+{
+    AUTO_HOUSE struct house house = {0};
+    AUTO_CLOSE int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct err err = {0};
+    int before[16], after[16];
+    house_open(&house);
+    CHECK(caller >= 0 && connect(caller, &house.proxy.sa.any, house.proxy.len) == 0);
+    /* The worker has begun, and its owner has not heard of it yet. */
+    struct pollfd news = {.fd = gateway_fd(house.gateway), .events = POLLIN};
+    CHECK_INT(poll(&news, 1, PATIENCE_MS), 1);
+    CHECK_INT(workers(before), 1);
+    CHECK_OK(gateway_add(house.session, PORTER_DNS, open_dns(&house), &err));
+    CHECK_INT(lookup(&house, "ok.test"), 1);
+    CHECK_INT(workers(after), 1);
+    CHECK_INT(after[0], before[0]); /* not by the next one */
 }
 
 TEST(a_killed_worker_costs_its_own_sandbox_alone)
