@@ -107,6 +107,8 @@ test('what no index has is an error that says so, once', T, async (t) => {
   const chain = await it.run('import broken');
   assert.equal(chain.error.name, 'ModuleNotFoundError');
   assert.equal(chain.executionCount, 4);
+  const asked = await it.run('%pip install --quiet nosuchpackage');
+  assert.equal(asked.error?.name, 'CalledProcessError', JSON.stringify(asked));
 });
 
 test('without a network the error says how to have one', T, async (t) => {
