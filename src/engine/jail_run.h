@@ -23,7 +23,7 @@ struct run {
     struct judging *judging;
     struct install *install;
     struct noting *noting; /* the note of what is installed is read or written */
-    bool is_retry; /* the code runs once more, with the package it missed */
+    bool is_retry;         /* the code runs once more, with the package it missed */
     int64_t began_ns, timeout_ms;
     bool is_late, is_interrupted;
     bool is_stopped, is_dropping; /* its output waits, or is for nobody */
