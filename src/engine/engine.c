@@ -321,6 +321,11 @@ struct engine *engine_free(struct engine *engine)
     MAP_EACH (entry, &engine->sandboxes)
         (void)sandbox_free(entry->value);
     map_done(&engine->sandboxes);
+    for (struct sandbox *next = engine->leaving; next != NULL;) {
+        struct sandbox *sandbox = next;
+        next = sandbox->next_leaving;
+        (void)sandbox_free(sandbox);
+    }
     VEC_EACH (id, &engine->unremoved)
         free(*id);
     vec_done(&engine->unremoved);
