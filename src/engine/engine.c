@@ -311,6 +311,7 @@ struct engine *engine_free(struct engine *engine)
         engine->providers[tier] = NULL; /* what the store still answers finds none */
     }
     engine->groups = groups_free(engine->groups);
+    zone_done_all(engine);
     (void)pool_free(engine->pool);
     answer_give(engine->stop_answer, NULL);
     (void)store_free(engine->store);

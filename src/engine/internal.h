@@ -74,6 +74,7 @@ struct groups;
 struct network;
 struct sandbox;
 struct secret;
+struct zone_worker;
 
 /* Somebody who waits until a sandbox stands still. */
 struct want {
@@ -148,6 +149,7 @@ struct engine {
     struct building *buildings; /* snapshots from dependencies */
     size_t snapshot_uploads;    /* archives that come in */
     struct engine_dependencies dependencies;
+    struct zone_worker *zone_workers; /* one for each [zones.NAME]; NULL until one is asked */
 };
 
 /* --- What the nouns do for each other --- */
@@ -336,6 +338,9 @@ void key_done(struct engine *engine);
 /* token.c */
 int token_load(struct engine *engine, struct err *err) MUST_USE;
 void token_done_all(struct engine *engine);
+
+/* zone.c */
+void zone_done_all(struct engine *engine);
 
 /* spec.c */
 int spec_check(struct engine *engine, const struct engine_caller *caller,
