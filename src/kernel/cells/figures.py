@@ -14,6 +14,7 @@ def install(show):
 
     def load(name):
         from matplotlib.backends import backend_agg
+        backend.FigureCanvas = backend_agg.FigureCanvasAgg  # pyplot asks for one name and copies all that are there
         return getattr(backend_agg, {"FigureCanvas": "FigureCanvasAgg"}.get(name, name))
 
     backend.__getattr__ = load
