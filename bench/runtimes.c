@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,6 +27,9 @@ enum {
     NEXT = 1000,
     MANY = 100,
     OUTPUT_MB = 100,
+    LIVE = 30,
+    LIVE_MANY = 10,
+    COPY_MIB = 1024,
 };
 
 #define IMPORTS "json,numpy,pandas,matplotlib"
@@ -71,12 +75,12 @@ static size_t wait_for(struct kernel *kernel, enum kernel_event_type type)
     }
 }
 
-static struct place fork_one(const struct jail_plan *plan)
+static struct place fork_from(const struct jail_plan *plan, int memory_fd)
 {
     struct err err = {0};
     struct place place = {0};
     int inner[3];
-    struct jail_command command = {.env = env};
+    struct jail_command command = {.env = env, .memory_fd = memory_fd};
     uint32_t id;
     check(jail_make(warden, plan, &place.jail, &err), &err);
     check(kernel_open(&place.kernel, inner, &err), &err);
@@ -84,6 +88,11 @@ static struct place fork_one(const struct jail_plan *plan)
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
+}
+
+static struct place fork_one(const struct jail_plan *plan)
+{
+    return fork_from(plan, 0);
 }
 
 static void place_done(struct place *place)
@@ -190,6 +199,59 @@ static void memory(struct bench *bench)
         place_done(&places[i]);
 }
 
+/* What a live kernel holds, in a file that others go on from. */
+static int copy_of(struct kernel *kernel)
+{
+    struct err err = {0};
+    int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        check(err_sys(&err, errno, "memfd"), &err);
+    check(kernel_copy(kernel, fd, COPY_MIB, &err), &err);
+    (void)wait_for(kernel, KERNEL_COPIED);
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
+/* From the question to the source until the fork has said a value of the array; then the memory of
+ * many forks of one copy that have all read all of it. */
+static void live_fork(struct bench *bench)
+{
+    static double samples[LIVE], copies[LIVE];
+    static struct place places[LIVE_MANY];
+    struct place source = fork_one(&(struct jail_plan){0});
+    run_code(source.kernel,
+             "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
+             "a = numpy.arange(100 << 17, dtype='f8')",
+             KERNEL_DONE);
+    for (int i = 0; i < LIVE; i++) {
+        int64_t begin = clock_now_ns();
+        AUTO_CLOSE int memory_fd = copy_of(source.kernel);
+        copies[i] = since_us(begin);
+        struct place place = fork_from(&(struct jail_plan){0}, memory_fd);
+        run_code(place.kernel, "print(a[77])", KERNEL_STDOUT);
+        samples[i] = since_us(begin);
+        place_done(&place);
+    }
+    bench_samples(
+        bench, "python_live_fork", "us", samples, LIVE, "python_cold",
+        "a live kernel with an array of 100 MB, until its fork in another jail prints one");
+    bench_samples(bench, "python_live_copy", "us", copies, LIVE, NULL,
+                  "of that: until the source's memory is in a file, once for any number of forks");
+    AUTO_CLOSE int memory_fd = copy_of(source.kernel);
+    int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
+    for (int i = 0; i < LIVE_MANY; i++) {
+        places[i] = fork_from(&(struct jail_plan){0}, memory_fd);
+        run_code(places[i].kernel, "print(a.sum())", KERNEL_DONE);
+    }
+    int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
+    bench_figure(bench, "python_live_fork_memory", "MB",
+                 (double)(after - before) / 1024 / LIVE_MANY, NULL,
+                 "PSS of each of 10 such forks, the file with the array shared by them");
+    for (int i = 0; i < LIVE_MANY; i++)
+        place_done(&places[i]);
+    place_done(&source);
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
@@ -211,6 +273,7 @@ int main(int argc, char **argv)
     next(bench);
     runtimes_ipykernel(bench);
     memory(bench);
+    live_fork(bench);
     runtimes_plain_memory(bench, MANY / 5);
     warden = warden_free(warden);
     runtimes_http(bench);
