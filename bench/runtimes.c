@@ -37,43 +37,8 @@ enum {
 
 static struct warden_link *warden;
 
-static void check(int done, const struct err *err)
-{
-    if (done >= 0)
-        return;
-    (void)fprintf(stderr, "bench: %s\n", err->msg);
-    exit(1);
-}
-
 static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
                                   "LANG=C.UTF-8", NULL};
-
-/* Waits for an event of this type; its text goes to nobody. */
-static size_t wait_for(struct kernel *kernel, enum kernel_event_type type)
-{
-    size_t bytes = 0;
-    for (;;) {
-        struct kernel_event event;
-        while (kernel_next(kernel, &event)) {
-            bytes += event.type == KERNEL_STDOUT ? event.text.len : 0;
-            if (event.type == type)
-                return bytes;
-            if (event.type == KERNEL_GONE || event.type == KERNEL_ERROR) {
-                (void)fprintf(stderr, "bench: the kernel failed: %.*s\n", STR_ARG(event.text));
-                exit(1);
-            }
-        }
-        int fds[3];
-        struct pollfd polled[3];
-        kernel_fds(kernel, fds);
-        for (int i = 0; i < 3; i++)
-            polled[i] = (struct pollfd){
-                .fd = fds[i],
-                .events =
-                    (short)(i == 0 && kernel_wants_write(kernel) ? POLLIN | POLLOUT : POLLIN)};
-        (void)poll(polled, 3, -1);
-    }
-}
 
 static struct place fork_from(const struct jail_plan *plan, int memory_fd)
 {
@@ -82,9 +47,10 @@ static struct place fork_from(const struct jail_plan *plan, int memory_fd)
     int inner[3];
     struct jail_command command = {.env = env, .memory_fd = memory_fd};
     uint32_t id;
-    check(jail_make(warden, plan, &place.jail, &err), &err);
-    check(kernel_open(&place.kernel, inner, &err), &err);
-    check(jail_ask_fork(place.jail, &command, inner, &id, &err), &err);
+    runtimes_step("a jail is made, a kernel forked into it and its first code run");
+    runtimes_check(jail_make(warden, plan, &place.jail, &err), &err);
+    runtimes_check(kernel_open(&place.kernel, inner, &err), &err);
+    runtimes_check(jail_ask_fork(place.jail, &command, inner, &id, &err), &err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
@@ -95,17 +61,9 @@ static struct place fork_one(const struct jail_plan *plan)
     return fork_from(plan, 0);
 }
 
-static void place_done(struct place *place)
+static void run(struct place *place, const char *code, enum kernel_event_type until)
 {
-    place->kernel = kernel_free(place->kernel);
-    place->jail = jail_free(place->jail);
-}
-
-static void run_code(struct kernel *kernel, const char *code, enum kernel_event_type until)
-{
-    struct err err = {0};
-    check(kernel_run(kernel, str_of(code), STR("python"), (struct str){0}, &err), &err);
-    (void)wait_for(kernel, until);
+    (void)runtimes_run(place, code, STR("python"), until);
 }
 
 /* Keeps a processor awake while the pool fills. */
@@ -113,11 +71,6 @@ static void settle(void)
 {
     for (int64_t until = clock_now_ms() + SETTLE_MS; clock_now_ms() < until;)
         ;
-}
-
-static double since_us(int64_t begin_ns)
-{
-    return (double)(clock_now_ns() - begin_ns) / 1000;
 }
 
 /* From the question for a sandbox to the first byte of output; its end is not counted. */
@@ -130,9 +83,9 @@ static void fresh(struct bench *bench, const char *name, const struct jail_plan 
             settle();
         int64_t begin = clock_now_ns();
         struct place place = fork_one(plan);
-        run_code(place.kernel, FIRST, KERNEL_STDOUT);
-        samples[i] = since_us(begin);
-        place_done(&place);
+        run(&place, FIRST, KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
     }
     bench_samples(bench, name, "us", samples, SAMPLES, "python_cold", note);
 }
@@ -145,15 +98,14 @@ static void pooled(struct bench *bench)
     for (int i = 0; i < SAMPLES; i++) {
         for (int j = 0; i % BLOCK == 0 && j < BLOCK; j++) {
             ready[j] = fork_one(&(struct jail_plan){0});
-            run_code(ready[j].kernel, "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})",
-                     KERNEL_DONE);
+            run(&ready[j], "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})", KERNEL_DONE);
         }
         if (i % BLOCK == 0)
             settle();
         int64_t begin = clock_now_ns();
-        run_code(ready[i % BLOCK].kernel, FIRST, KERNEL_STDOUT);
-        samples[i] = since_us(begin);
-        place_done(&ready[i % BLOCK]);
+        run(&ready[i % BLOCK], FIRST, KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&ready[i % BLOCK]);
     }
     bench_samples(bench, "python_fresh_pooled", "us", samples, SAMPLES, "python_cold",
                   "a jail with a kernel in it, both made ahead by the caller");
@@ -163,25 +115,22 @@ static void next(struct bench *bench)
 {
     static double samples[NEXT];
     struct place place = fork_one(&(struct jail_plan){0});
-    run_code(place.kernel, FIRST, KERNEL_DONE);
+    run(&place, FIRST, KERNEL_DONE);
     for (int i = 0; i < NEXT; i++) {
         int64_t begin = clock_now_ns();
-        run_code(place.kernel, "1 + 1", KERNEL_DONE);
-        samples[i] = since_us(begin);
+        run(&place, "1 + 1", KERNEL_DONE);
+        samples[i] = runtimes_since_us(begin);
     }
     bench_samples(bench, "python_next", "us", samples, NEXT, "ipykernel_next",
                   "1 + 1 in a live kernel, until its end is told");
     int64_t begin = clock_now_ns();
-    struct err err = {0};
-    check(kernel_run(place.kernel,
-                     STR("import sys\nx = 'a' * 1023 + '\\n'\n"
-                         "for _ in range(100 * 1024): sys.stdout.write(x)"),
-                     STR("python"), (struct str){0}, &err),
-          &err);
-    size_t bytes = wait_for(place.kernel, KERNEL_DONE);
-    bench_figure(bench, "python_output", "MB/s", (double)bytes / since_us(begin), NULL,
+    size_t bytes = runtimes_run(&place,
+                                "import sys\nx = 'a' * 1023 + '\\n'\n"
+                                "for _ in range(100 * 1024): sys.stdout.write(x)",
+                                STR("python"), KERNEL_DONE);
+    bench_figure(bench, "python_output", "MB/s", (double)bytes / runtimes_since_us(begin), NULL,
                  "100 MB of lines through the kernel's pipe");
-    place_done(&place);
+    runtimes_place_done(&place);
 }
 
 static void memory(struct bench *bench)
@@ -190,24 +139,24 @@ static void memory(struct bench *bench)
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         places[i] = fork_one(&(struct jail_plan){0});
-        run_code(places[i].kernel, FIRST, KERNEL_DONE);
+        run(&places[i], FIRST, KERNEL_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_memory", "MB", (double)(after - before) / 1024 / MANY,
                  "python_plain_memory", "PSS of each of 100 kernels that ran, with its jail");
     for (int i = 0; i < MANY; i++)
-        place_done(&places[i]);
+        runtimes_place_done(&places[i]);
 }
 
 /* What a live kernel holds, in a file that others go on from. */
-static int copy_of(struct kernel *kernel)
+static int copy_of(struct place *place)
 {
     struct err err = {0};
     int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        check(err_sys(&err, errno, "memfd"), &err);
-    check(kernel_copy(kernel, fd, COPY_MIB, &err), &err);
-    (void)wait_for(kernel, KERNEL_COPIED);
+        runtimes_check(err_sys(&err, errno, "memfd"), &err);
+    runtimes_check(kernel_copy(place->kernel, fd, COPY_MIB, &err), &err);
+    (void)runtimes_wait(place, KERNEL_COPIED);
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return fd;
 }
@@ -219,37 +168,37 @@ static void live_fork(struct bench *bench)
     static double samples[LIVE], copies[LIVE];
     static struct place places[LIVE_MANY];
     struct place source = fork_one(&(struct jail_plan){0});
-    run_code(source.kernel,
-             "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
-             "a = numpy.arange(100 << 17, dtype='f8')",
-             KERNEL_DONE);
+    run(&source,
+        "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
+        "a = numpy.arange(100 << 17, dtype='f8')",
+        KERNEL_DONE);
     for (int i = 0; i < LIVE; i++) {
         int64_t begin = clock_now_ns();
-        AUTO_CLOSE int memory_fd = copy_of(source.kernel);
-        copies[i] = since_us(begin);
+        AUTO_CLOSE int memory_fd = copy_of(&source);
+        copies[i] = runtimes_since_us(begin);
         struct place place = fork_from(&(struct jail_plan){0}, memory_fd);
-        run_code(place.kernel, "print(a[77])", KERNEL_STDOUT);
-        samples[i] = since_us(begin);
-        place_done(&place);
+        run(&place, "print(a[77])", KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
     }
     bench_samples(
         bench, "python_live_fork", "us", samples, LIVE, "python_cold",
         "a live kernel with an array of 100 MB, until its fork in another jail prints one");
     bench_samples(bench, "python_live_copy", "us", copies, LIVE, NULL,
                   "of that: until the source's memory is in a file, once for any number of forks");
-    AUTO_CLOSE int memory_fd = copy_of(source.kernel);
+    AUTO_CLOSE int memory_fd = copy_of(&source);
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < LIVE_MANY; i++) {
         places[i] = fork_from(&(struct jail_plan){0}, memory_fd);
-        run_code(places[i].kernel, "print(a.sum())", KERNEL_DONE);
+        run(&places[i], "print(a.sum())", KERNEL_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_live_fork_memory", "MB",
                  (double)(after - before) / 1024 / LIVE_MANY, NULL,
                  "PSS of each of 10 such forks, the file with the array shared by them");
     for (int i = 0; i < LIVE_MANY; i++)
-        place_done(&places[i]);
-    place_done(&source);
+        runtimes_place_done(&places[i]);
+    runtimes_place_done(&source);
 }
 
 int main(int argc, char **argv)
@@ -257,24 +206,29 @@ int main(int argc, char **argv)
     struct err err = {0};
     char missing[96];
     struct bench *bench = bench_begin("runtimes");
-    check(warden_start(&warden, &err), &err);
+    runtimes_step("the warden starts and makes its template");
+    runtimes_check(warden_start(&warden, &err), &err);
     AUTO_CLOSE int program = runtime_program("kernel-python", &err);
-    check(program, &err);
-    check(warden_template(warden, program, IMPORTS, missing, &err), &err);
+    runtimes_check(program, &err);
+    runtimes_check(warden_template(warden, program, IMPORTS, missing, &err), &err);
     if (missing[0] != '\0')
         (void)fprintf(stderr, "bench: without %s\n", missing);
     fresh(bench, "python_fresh_unpooled", &(struct jail_plan){0},
           "jail made and kernel forked on demand");
-    check(warden_pool(warden, &(struct jail_plan){0}, POOL, 0, &err), &err);
+    runtimes_check(warden_pool(warden, &(struct jail_plan){0}, POOL, 0, &err), &err);
     fresh(bench, "python_fresh_forked", &(struct jail_plan){0},
           "a jail of the pool, the kernel forked on demand");
     pooled(bench);
+    runtimes_step("plain interpreters start");
     runtimes_cold(bench, COLD);
     next(bench);
+    runtimes_step("Jupyter's kernels start and run");
     runtimes_ipykernel(bench);
     memory(bench);
     live_fork(bench);
+    runtimes_step("plain interpreters wait, to be measured");
     runtimes_plain_memory(bench, MANY / 5);
+    runtimes_step("the server runs code over HTTP");
     warden = warden_free(warden);
     runtimes_http(bench);
     runtimes_node(bench);

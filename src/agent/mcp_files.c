@@ -28,15 +28,6 @@ static void put_uri(struct buf *out, struct str path)
     }
 }
 
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool climbs(struct str path)
 {
     struct str segment;
@@ -57,8 +48,8 @@ static bool path_of(struct str uri, struct buf *out)
             buf_put_char(out, uri.ptr[i]);
             continue;
         }
-        int high = i + 2 < uri.len ? hex_of(uri.ptr[i + 1]) : -1;
-        int low = i + 2 < uri.len ? hex_of(uri.ptr[i + 2]) : -1;
+        int high = i + 2 < uri.len ? char_hex(uri.ptr[i + 1]) : -1;
+        int low = i + 2 < uri.len ? char_hex(uri.ptr[i + 2]) : -1;
         if (high < 0 || low < 0 || high + low == 0)
             return false;
         buf_put_char(out, (char)(high * 16 + low));

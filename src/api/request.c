@@ -49,14 +49,6 @@ bool request_accepts(const struct request *request, const char *header, const ch
     return false;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static struct str decode(struct arena *arena, struct str raw, bool plus_is_blank)
 {
     char *out = arena_alloc(arena, raw.len + 1);
@@ -64,7 +56,7 @@ static struct str decode(struct arena *arena, struct str raw, bool plus_is_blank
     for (size_t i = 0; i < raw.len; i++) {
         char c = raw.ptr[i] == '+' && plus_is_blank ? ' ' : raw.ptr[i];
         if (c == '%' && i + 2 < raw.len) {
-            int high = hex_digit(raw.ptr[i + 1]), low = hex_digit(raw.ptr[i + 2]);
+            int high = char_hex(raw.ptr[i + 1]), low = char_hex(raw.ptr[i + 2]);
             if (high >= 0 && low >= 0) {
                 c = (char)(high * 16 + low);
                 i += 2;

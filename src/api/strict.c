@@ -135,25 +135,10 @@ static bool end_head(struct strict *strict)
     return true;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool check_chunk_size(struct strict *strict, struct str line)
 {
     uint64_t size = 0;
-    for (size_t i = 0; i < line.len; i++) {
-        int digit = hex_value(line.ptr[i]);
-        if (digit < 0)
-            return refuse(strict, 400, "a chunk's size is not a plain hexadecimal number");
-        size = size * 16 + (uint64_t)digit;
-    }
-    if (line.len == 0 || line.len > 15)
+    if (!str_to_hex(line, &size))
         return refuse(strict, 400, "a chunk's size is not a plain hexadecimal number");
     strict->left = size;
     strict->body_seen += size;

@@ -148,24 +148,10 @@ static bool end_head(struct upstream *upstream)
 
 /* ---- chunks -------------------------------------------------------------------------------- */
 
-static int hex_value(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool take_chunk_size(struct upstream *upstream, struct str line)
 {
     uint64_t size = 0;
-    bool good = line.len > 0 && line.len <= 15;
-    for (size_t i = 0; good && i < line.len; i++) {
-        int digit = hex_value(line.ptr[i]);
-        good = digit >= 0;
-        size = size * 16 + (uint64_t)MAX(digit, 0);
-    }
-    if (!good)
+    if (!str_to_hex(line, &size))
         return refuse(upstream, "its answer has a chunk whose size is not a plain number");
     upstream->left = size;
     upstream->head_bytes = 0;

@@ -115,6 +115,30 @@ bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret_n)
     return true;
 }
 
+int char_hex(int c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool str_to_hex(struct str s, uint64_t *ret_n)
+{
+    uint64_t n = 0;
+    if (s.len == 0 || s.len > 15)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        int digit = char_hex(s.ptr[i]);
+        if (digit < 0)
+            return false;
+        n = n << 4 | (uint64_t)digit;
+    }
+    *ret_n = n;
+    return true;
+}
+
 bool str_to_f64(struct str s, double *ret_n)
 {
     char text[64];

@@ -44,6 +44,9 @@ bool str_split(struct str *rest, char sep, struct str *ret_part);
  * outside [min, max]; there is no default. */
 bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret_n) MUST_USE;
 bool str_to_f64(struct str s, double *ret_n) MUST_USE; /* finite, JSON-like or TOML-like */
+/* One to 15 hexadecimal digits in either case, and nothing else. */
+bool str_to_hex(struct str s, uint64_t *ret_n) MUST_USE;
+int char_hex(int c); /* the value of a hexadecimal digit; -1 for another character */
 
 /* RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF. */
 bool str_is_utf8(struct str s);

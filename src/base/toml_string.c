@@ -31,24 +31,13 @@ static void put_utf8(struct buf *buf, uint32_t c)
     buf_put_char(buf, (char)(0x80 | (c & 0x3f)));
 }
 
-static int hex_digit(int c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* At the first digit of \uXXXX or \UXXXXXXXX. */
 static int parse_unicode(struct toml_parser *p, int digits, struct buf *out)
 {
     struct toml_place place = toml_place_of(p, p->at - 2);
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, p->at++) {
-        int digit = hex_digit(toml_peek(p));
+        int digit = char_hex(toml_peek(p));
         if (digit < 0)
             return toml_fail(p, "\\%c needs %d hexadecimal digits", digits == 4 ? 'u' : 'U',
                              digits);

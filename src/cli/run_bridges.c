@@ -152,27 +152,13 @@ static int open_loop(struct run_bridges *all, struct err *err)
 }
 
 /* Results that do not fit any more fail; the script can ask for fewer at once. */
-static void answer_failure(const struct running *running, const struct err *why)
-{
-    AUTO_BUF struct buf json = {0};
-    struct json_out out = {.buf = &json};
-    struct err err = {0};
-    json_begin_object(&out);
-    json_key(&out, "name"), json_put_cstr(&out, "Error");
-    json_key(&out, "message"), json_put_cstr(&out, why->msg);
-    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(why->code));
-    json_end_object(&out);
-    /* A worker that is gone needs no answer: the run sees its end. */
-    (void)!worker_answer(running->worker, running->id, false, buf_str(&json), &err);
-}
-
 static void on_settled(void *ctx, bool is_ok, struct str json)
 {
     struct running *running = ctx;
     struct err err = {0};
     if (worker_answer(running->worker, running->id, is_ok, json, &err) < 0 &&
         err.code == ERR_TOO_LARGE)
-        answer_failure(running, &err);
+        worker_answer_error(running->worker, running->id, &err);
     let_go(running);
     loop_stop(running->bridges->loop);
 }

@@ -192,17 +192,7 @@ static enum http1_step body_bad(struct http1_body *body, const char *why)
 static enum http1_step end_size(struct http1_body *body)
 {
     uint64_t size = 0;
-    for (size_t i = 0; i < body->line_len; i++) {
-        char c = body->line[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0)
-            return body_bad(body, "a chunk's size is not a plain hexadecimal number");
-        size = size * 16 + (uint64_t)digit;
-    }
-    if (body->line_len == 0 || body->line_len > 15)
+    if (!str_to_hex(str_n(body->line, body->line_len), &size))
         return body_bad(body, "a chunk's size is not a plain hexadecimal number");
     body->left = size;
     body->state = size > 0 ? CHUNK_DATA : CHUNK_LAST;

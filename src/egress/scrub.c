@@ -29,15 +29,6 @@ struct scrub {
     uint64_t hits;
 };
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* --- Spellings --- */
 
 static enum outcome match_plain(struct str value, struct str text, size_t *ret_taken)
@@ -57,7 +48,7 @@ static enum outcome match_digits(struct str text, size_t from, size_t count, int
     for (size_t i = from; i < from + count; i++) {
         if (i >= text.len)
             return MORE;
-        int digit = hex_value(text.ptr[i]);
+        int digit = char_hex(text.ptr[i]);
         if (digit < 0)
             return NO;
         n = n * 16 + digit;
@@ -91,7 +82,7 @@ static int reference_value(struct str name)
     if (str_starts(name, STR("#x")) || str_starts(name, STR("#X"))) {
         n = name.len > 2 ? 0 : -1;
         for (size_t i = 2; i < name.len; i++) {
-            int digit = hex_value(name.ptr[i]);
+            int digit = char_hex(name.ptr[i]);
             if (digit < 0)
                 return -1;
             n = n * 16 + digit;
@@ -154,7 +145,7 @@ static enum outcome match_hex(struct str value, struct str text, size_t *ret_tak
         if (i >= text.len)
             return MORE;
         int wanted = (unsigned char)value.ptr[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15;
-        if (hex_value(text.ptr[i]) != wanted)
+        if (char_hex(text.ptr[i]) != wanted)
             return NO;
     }
     *ret_taken = value.len * 2;

@@ -364,27 +364,13 @@ struct worker *hand_worker(const struct hand *hand)
 
 /* --- Bridges --- */
 
-static void answer_failure(const struct bridging *bridging, const struct err *why)
-{
-    AUTO_BUF struct buf json = {0};
-    struct json_out out = {.buf = &json};
-    struct err err = {0};
-    json_begin_object(&out);
-    json_key(&out, "name"), json_put_cstr(&out, "Error");
-    json_key(&out, "message"), json_put_cstr(&out, why->msg);
-    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(why->code));
-    json_end_object(&out);
-    /* A worker that is gone needs no answer: the run sees its end. */
-    (void)!worker_answer(bridging->hand->worker, bridging->id, false, buf_str(&json), &err);
-}
-
 static void on_settled(void *ctx, bool is_ok, struct str json)
 {
     struct bridging *bridging = ctx;
     struct err err = {0};
     if (worker_answer(bridging->hand->worker, bridging->id, is_ok, json, &err) < 0 &&
         err.code == ERR_TOO_LARGE)
-        answer_failure(bridging, &err);
+        worker_answer_error(bridging->hand->worker, bridging->id, &err);
     bridging->call = bridge_call_free(bridging->call);
     pump(bridging->hand);
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/sys.h"
 #include "base/vec.h"
+#include "io/fetch_head.h"
 #include "io/loop.h"
 
 enum { PIECE = 16 << 10, PIECE_MIN = 1 << 10 };
@@ -42,12 +43,7 @@ struct fetch {
     struct addr address;
     struct arena arena; /* texts of request and answer */
     struct buf body;
-    size_t head_bytes, head_max;
-    /* The answer's head, as far as it came. */
-    int status;
-    struct str status_text, length, coding;
-    bool has_status, head_is_done, has_length, is_chunked;
-    VEC(struct fetch_header) headers;
+    struct fetch_head answer;
     const struct fetch_meter *meter;
     struct str unsent; /* of the request's body; in `arena` */
     bool is_paused;
@@ -74,10 +70,10 @@ static void on_finished(void *ctx)
 {
     struct fetch *fetch = ctx;
     struct fetch_answer answer = {
-        .status = fetch->status,
-        .status_text = fetch->status_text,
-        .headers = fetch->headers.ptr,
-        .header_count = fetch->headers.len,
+        .status = fetch->answer.status,
+        .status_text = fetch->answer.status_text,
+        .headers = fetch->answer.headers.ptr,
+        .header_count = fetch->answer.headers.len,
         .body = buf_str(&fetch->body),
     };
     bool is_good = fetch->why.code == ERR_NONE;
@@ -119,7 +115,7 @@ static void finish(struct fetch *fetch, CURLcode code)
                       fetch->body.limit);
     if (code != CURLE_OK && fetch->why.code == ERR_NONE)
         (void)err_set(&fetch->why, code_of(code), "%s", curl_easy_strerror(code));
-    if (code == CURLE_OK && !fetch->head_is_done)
+    if (code == CURLE_OK && !fetch->answer.is_done)
         (void)err_set(&fetch->why, ERR_UNAVAILABLE, "the answer has no head");
     timer_set(fetch->finish, 0, 0);
 }
@@ -280,106 +276,26 @@ static size_t on_send(char *bytes, size_t size, size_t wanted, void *ctx)
     return piece.len;
 }
 
-/* The answer. Each of these gives false when the fetch must end, with `why` set. */
-
-static bool broken(struct fetch *fetch, const char *what)
-{
-    (void)err_set(&fetch->why, ERR_UNAVAILABLE, "the answer is broken: %s", what);
-    return false;
-}
-
-static bool keep_status(struct fetch *fetch, struct str line)
-{
-    int64_t status;
-    struct str rest = str_slice(line, 9, line.len);
-    if (!str_to_i64(str_slice(rest, 0, 3), 100, 999, &status) ||
-        (rest.len > 3 && rest.ptr[3] != ' '))
-        return broken(fetch, "a status line that is none");
-    /* The head of a 1xx answer counts, but is not kept. */
-    fetch->headers.len = 0;
-    fetch->has_length = fetch->is_chunked = false;
-    fetch->coding = STR("");
-    fetch->has_status = true;
-    fetch->status = (int)status;
-    fetch->status_text = arena_dup(&fetch->arena, str_trim(str_slice(rest, 3, rest.len)));
-    return true;
-}
-
-static bool note_framing(struct fetch *fetch, struct str name, struct str value)
-{
-    int64_t bytes;
-    if (str_eq(name, STR("content-length"))) {
-        if (value.len == 0 || value.ptr[0] == '-' || !str_to_i64(value, 0, INT64_MAX, &bytes))
-            return broken(fetch, "a length that is no number");
-        if (fetch->has_length && !str_eq(fetch->length, value))
-            return broken(fetch, "two lengths");
-        fetch->has_length = true;
-        fetch->length = value;
-    } else if (str_eq(name, STR("transfer-encoding"))) {
-        if (!str_eq_nocase(value, STR("chunked")) || fetch->is_chunked)
-            return broken(fetch, "a transfer coding other than chunked");
-        fetch->is_chunked = true;
-    } else if (str_eq(name, STR("content-encoding")) && !str_eq_nocase(value, STR("identity"))) {
-        fetch->coding = value;
-    }
-    if (fetch->has_length && fetch->is_chunked)
-        return broken(fetch, "a length and chunks");
-    return true;
-}
-
-static bool keep_header(struct fetch *fetch, struct str line)
-{
-    size_t colon = str_find_char(line, ':');
-    if (colon == 0 || colon == line.len || line.ptr[0] == ' ' || line.ptr[0] == '\t')
-        return broken(fetch, "a header without name or over two lines");
-    if (fetch->headers.len == FETCH_HEADERS_MAX) {
-        (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer has more than %d headers",
-                      FETCH_HEADERS_MAX);
-        return false;
-    }
-    struct str name = arena_dup(&fetch->arena, str_slice(line, 0, colon));
-    for (char *c = (char *)name.ptr; *c != '\0'; c++)
-        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-    struct str value = arena_dup(&fetch->arena, str_trim(str_slice(line, colon + 1, line.len)));
-    *vec_push(&fetch->headers) = (struct fetch_header){name, value};
-    return note_framing(fetch, name, value);
-}
-
-static bool take_head_line(struct fetch *fetch, struct str line)
-{
-    fetch->head_bytes += line.len;
-    if (fetch->head_bytes > fetch->head_max) {
-        (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer's head is larger than %zu bytes",
-                      fetch->head_max);
-        return false;
-    }
-    if (fetch->head_is_done)
-        return true; /* trailers */
-    if (str_find_char(line, '\0') < line.len)
-        return broken(fetch, "a NUL byte in its head");
-    struct str text = str_trim(line);
-    if (str_starts(line, STR("HTTP/1.")))
-        return keep_status(fetch, text);
-    if (text.len > 0)
-        return keep_header(fetch, str_slice(line, 0, str_find_char(line, '\n')));
-    fetch->head_is_done = fetch->has_status && fetch->status >= 200;
-    return true;
-}
+/* The answer. Each of these gives 0 when the fetch must end, with `why` set. */
 
 static size_t on_head(char *bytes, size_t size, size_t lines, void *ctx)
 {
+    struct fetch *fetch = ctx;
     struct str line = str_n(bytes, size * lines);
-    return count(ctx, line.len, false) && take_head_line(ctx, line) ? line.len : 0;
+    return count(fetch, line.len, false) &&
+                   fetch_head_take(&fetch->answer, &fetch->arena, line, &fetch->why) == 0
+               ? line.len
+               : 0;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t items, void *ctx)
 {
     struct fetch *fetch = ctx;
     struct str piece = str_n(bytes, size * items);
-    if (fetch->coding.len > 0) {
+    if (fetch->answer.coding.len > 0) {
         (void)err_set(&fetch->why, ERR_UNAVAILABLE,
                       "the answer is coded as '%.*s', which was not asked for",
-                      STR_ARG(str_slice(fetch->coding, 0, 40)));
+                      STR_ARG(str_slice(fetch->answer.coding, 0, 40)));
         return 0;
     }
     if (must_wait(fetch))
@@ -508,7 +424,7 @@ static void set_target(struct fetch *fetch, const struct fetch_request *request)
 static void set_limits(struct fetch *fetch, const struct fetch_limits *limits)
 {
     size_t body_max = limits->body_max > 0 ? limits->body_max : FETCH_BODY_MAX;
-    fetch->head_max = limits->head_max > 0 ? limits->head_max : FETCH_HEAD_MAX;
+    fetch->answer.max = limits->head_max > 0 ? limits->head_max : FETCH_HEAD_MAX;
     fetch->body = buf_with_limit(body_max);
     SET(CURLOPT_CONNECTTIMEOUT_MS,
         (long)(limits->connect_ms > 0 ? limits->connect_ms : FETCH_CONNECT_MS));
@@ -590,7 +506,7 @@ struct fetch *fetch_free(struct fetch *fetch)
     curl_slist_free_all(fetch->head);
     curl_slist_free_all(fetch->connect_to);
     (void)timer_free(fetch->finish);
-    vec_done(&fetch->headers);
+    vec_done(&fetch->answer.headers);
     buf_done(&fetch->body);
     arena_done(&fetch->arena);
     fetch->fetcher->fetches--;

@@ -1,6 +1,6 @@
 #pragma once
 
-/* For inspect.c and inspect_parts.c alone: one walk over a value, and what kind of thing each
+/* For inspect*.c alone: one walk over a value, and what kind of thing each
  * object on it is. */
 
 #include "isolate/inspect.h"

@@ -1,4 +1,4 @@
-/* One run: evaluate, let promises and timers go on, and say what came of it.
+/* One run: evaluate, and let promises and timers go on until something came of it.
  *
  * Everything between vm_try and its end may be left by a trap, so nothing here owns memory in a
  * frame: texts are the isolate's arena's, answers and results belong to their structs. */
@@ -11,19 +11,17 @@
 #include "base/err.h"
 #include "isolate/internal.h"
 #include "isolate/layout.h"
-#include "isolate/result.h"
+#include "isolate/report.h"
 #include "isolate/strip/strip.h"
 #include "isolate/strip/text.h"
 
 enum {
     HARD_AFTER_MS = 100, /* past the deadline: what does not listen is trapped */
     REDECLARE_MAX = 256,
-    MESSAGE_MAX = 64 << 10,
 };
 
 struct run {
     struct isolate *isolate;
-    struct isolate_result *result;
     int64_t soft_ns;
     vm_value value; /* what the code gave, until it is settled */
     vm_value look;  /* evaluates inside of the function that the code became */
@@ -347,80 +345,7 @@ static void drive(struct run *run)
     }
 }
 
-/* --- Saying what came of it --- */
-
-static void put_text(struct buf *out, struct str text)
-{
-    buf_clear(out);
-    buf_put(out, str_slice(text, 0, MESSAGE_MAX));
-}
-
-static void set_error(struct isolate_result *result, enum isolate_status status, const char *name,
-                      const char *message)
-{
-    result->status = status;
-    result->has_value = false;
-    buf_clear(&result->json);
-    buf_put_cstr(&result->json, "null");
-    put_text(&result->error_name, str_of(name));
-    put_text(&result->error_message, str_of(message));
-    buf_clear(&result->error_stack);
-    buf_printf(&result->error_stack, "%s: %s", name, message);
-}
-
-static void set_timeout(struct run *run)
-{
-    char text[96];
-    (void)snprintf(text, sizeof text, "the code ran longer than %lld ms",
-                   (long long)run->isolate->limits.timeout_ms);
-    set_error(run->result, ISOLATE_TIMEOUT, "TimeoutError", text);
-}
-
-static void set_memory(struct run *run)
-{
-    char text[96];
-    (void)snprintf(text, sizeof text, "the code needs more than %llu MB of memory",
-                   (unsigned long long)(run->isolate->limits.memory_bytes >> 20));
-    set_error(run->result, ISOLATE_MEMORY, "MemoryError", text);
-}
-
-static void report_thrown(struct run *run)
-{
-    struct isolate *isolate = run->isolate;
-    struct inspect how = host_inspect(isolate);
-    if (vm_kind_of(run->value) == VM_NULL &&
-        isolate_memory(isolate) > isolate->limits.memory_bytes) {
-        set_memory(run); /* no memory was left to say so */
-        return;
-    }
-    struct inspect_error parts = inspect_error(&how, run->value);
-    if (str_eq(parts.name, STR("InternalError")) && str_eq(parts.message, STR("out of memory"))) {
-        set_memory(run);
-        return;
-    }
-    run->result->status = ISOLATE_ERROR;
-    put_text(&run->result->error_name, parts.name);
-    put_text(&run->result->error_message, parts.message);
-    put_text(&run->result->error_stack, parts.stack);
-    buf_put_cstr(&run->result->json, "null");
-}
-
-static void report_value(struct run *run)
-{
-    struct isolate *isolate = run->isolate;
-    struct isolate_result *result = run->result;
-    struct inspect how = host_inspect(isolate);
-    const struct result_limits limits = {.depth = isolate->limits.result_depth,
-                                         .items = isolate->limits.result_items,
-                                         .bytes = isolate->limits.result_bytes};
-    result->status = ISOLATE_OK;
-    result->has_value = vm_kind_of(run->value) != VM_UNDEFINED;
-    result_put(&how, run->value, &limits, &result->json);
-    if (isolate->call->wants_text) {
-        how.bytes_max = limits.bytes;
-        put_text(&result->text, inspect_value(&how, run->value));
-    }
-}
+/* --- All of it --- */
 
 static void work(struct vm *vm, void *arg)
 {
@@ -444,29 +369,15 @@ static void work(struct vm *vm, void *arg)
     keep_names(run);
     isolate->busy++; /* getters and toString of the result may log */
     if (vm_is_expired(vm))
-        set_timeout(run);
+        report_timeout(isolate);
     else if (run->is_thrown)
-        report_thrown(run);
+        report_thrown(isolate, run->value);
     else
-        report_value(run);
+        report_value(isolate, run->value);
     if (vm_is_expired(vm))
-        set_timeout(run);
+        report_timeout(isolate);
     isolate->busy--;
     vm_drop(vm, run->value);
-}
-
-static void report_trap(struct run *run, enum rt_trap trap)
-{
-    struct isolate *isolate = run->isolate;
-    isolate->is_gone = true;
-    if (trap == RT_TRAP_DEADLINE || vm_is_expired(isolate->vm))
-        set_timeout(run);
-    else if (trap == RT_TRAP_STACK)
-        set_error(run->result, ISOLATE_ERROR, "RangeError", "Maximum call stack size exceeded");
-    else if (isolate_memory(isolate) > isolate->limits.memory_bytes)
-        set_memory(run);
-    else
-        set_error(run->result, ISOLATE_CRASH, "EngineError", rt_trap_text(trap));
 }
 
 static int check_call(const struct isolate *isolate, const struct isolate_call *call,
@@ -491,7 +402,7 @@ static bool take_types_out(struct isolate *isolate, struct isolate_call *call,
     buf_clear(&isolate->code);
     if (strip_run(isolate->engine->strip, call->lang == ISOLATE_TSX ? STRIP_TSX : STRIP_TS,
                   call->code, &isolate->code, NULL, &err) < 0) {
-        set_error(result, ISOLATE_ERROR, "SyntaxError", err.msg);
+        report_error(result, ISOLATE_ERROR, "SyntaxError", err.msg);
         return false;
     }
     call->code = buf_str(&isolate->code);
@@ -513,7 +424,6 @@ int isolate_run(struct isolate *isolate, const struct isolate_call *given,
         return 0;
     }
     struct run run = {.isolate = isolate,
-                      .result = ret_result,
                       .value = vm_undefined(),
                       .look = vm_undefined(),
                       .soft_ns = start + isolate->limits.timeout_ms * 1000000};
@@ -527,7 +437,7 @@ int isolate_run(struct isolate *isolate, const struct isolate_call *given,
         vm_try(isolate->vm, run.soft_ns, run.soft_ns + HARD_AFTER_MS * 1000000LL, work, &run);
     rt_alarm(0);
     if (trap != RT_OK)
-        report_trap(&run, trap);
+        report_trap(isolate, trap);
     isolate->call = NULL;
     isolate->host = NULL;
     isolate->result = NULL;

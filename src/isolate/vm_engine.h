@@ -1,6 +1,6 @@
 #pragma once
 
-/* For vm.c, vm_value.c and vm_image.c alone: the only files that know the translated module. */
+/* For vm*.c alone: the only files that know the translated module. */
 
 #include "engine.h" /* made by tools/engine */
 
@@ -96,6 +96,10 @@ void vm_release(struct vm *vm, uint32_t at);
 uint32_t vm_put_text(struct vm *vm, struct str text);
 /* A NUL-terminated text of the engine, copied to the run's arena. */
 struct str vm_copy_cstr(struct vm *vm, uint32_t at);
+
+void vm_forget_exception(struct vm *vm);
+uint32_t vm_new_atom(struct vm *vm, struct str name);
+enum vm_slot vm_slot_atom(struct vm *vm, vm_value object, uint32_t atom, vm_value *ret_value);
 
 /* Fills `classes`, `lexical`, `random_at`: what differs between versions is looked up, not assumed.
  * Under vm_try. */

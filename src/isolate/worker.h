@@ -101,6 +101,8 @@ int64_t worker_due_ms(const struct worker *worker);
 enum { WORKER_ANSWER_SHORT = 4096 };
 int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json,
                   struct err *err) MUST_USE;
+/* The same with an Error that tells `why`, by its code. A worker that is gone needs no answer. */
+void worker_answer_error(struct worker *worker, uint64_t call, const struct err *why);
 /* Says no to a bridge call: a TypeError in the script. */
 int worker_refuse(struct worker *worker, uint64_t call, const char *why, struct err *err) MUST_USE;
 

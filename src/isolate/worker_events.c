@@ -289,6 +289,19 @@ int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json
     return push(worker, err);
 }
 
+void worker_answer_error(struct worker *worker, uint64_t call, const struct err *why)
+{
+    AUTO_BUF struct buf json = {0};
+    struct json_out out = {.buf = &json};
+    struct err err = {0};
+    json_begin_object(&out);
+    json_key(&out, "name"), json_put_cstr(&out, "Error");
+    json_key(&out, "message"), json_put_cstr(&out, why->msg);
+    json_key(&out, "code"), json_put_cstr(&out, err_wire_name(why->code));
+    json_end_object(&out);
+    (void)!worker_answer(worker, call, false, buf_str(&json), &err);
+}
+
 int worker_refuse(struct worker *worker, uint64_t call, const char *why, struct err *err)
 {
     AUTO_BUF struct buf json = {0};

@@ -42,6 +42,20 @@ TEST(str_split_keeps_empty_parts)
     CHECK(!str_split(&rest, ',', &part));
 }
 
+TEST(str_to_hex_takes_digits_alone)
+{
+    static const char *const bad[] = {"", "0x1", "-1", "+1", " 1", "1 ", "g", "1234567890abcdef"};
+    uint64_t n = 7;
+    CHECK(str_to_hex(STR("0"), &n) && n == 0);
+    CHECK(str_to_hex(STR("fFaA09"), &n) && n == 0xffaa09);
+    CHECK(str_to_hex(STR("fffffffffffffff"), &n) && n == 0xfffffffffffffff);
+    for (size_t i = 0; i < countof(bad); i++)
+        CHECK(!str_to_hex(str_of(bad[i]), &n));
+    CHECK(n == 0xfffffffffffffff);
+    for (int c = -1; c < 256; c++)
+        CHECK_INT(char_hex(c) >= 0, c > 0 && strchr("0123456789abcdefABCDEF", c) != NULL);
+}
+
 TEST(str_to_i64_has_no_default)
 {
     int64_t n = 42;
