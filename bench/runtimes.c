@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -26,6 +27,9 @@ enum {
     NEXT = 1000,
     MANY = 100,
     OUTPUT_MB = 100,
+    LIVE = 30,
+    LIVE_MANY = 10,
+    COPY_MIB = 1024,
 };
 
 #define IMPORTS "json,numpy,pandas,matplotlib"
@@ -36,12 +40,12 @@ static struct warden_link *warden;
 static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
                                   "LANG=C.UTF-8", NULL};
 
-static struct place fork_one(const struct jail_plan *plan)
+static struct place fork_from(const struct jail_plan *plan, int memory_fd)
 {
     struct err err = {0};
     struct place place = {0};
     int inner[3];
-    struct jail_command command = {.env = env};
+    struct jail_command command = {.env = env, .memory_fd = memory_fd};
     uint32_t id;
     runtimes_step("a jail is made, a kernel forked into it and its first code run");
     runtimes_check(jail_make(warden, plan, &place.jail, &err), &err);
@@ -50,6 +54,11 @@ static struct place fork_one(const struct jail_plan *plan)
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
+}
+
+static struct place fork_one(const struct jail_plan *plan)
+{
+    return fork_from(plan, 0);
 }
 
 static void run(struct place *place, const char *code, enum kernel_event_type until)
@@ -139,6 +148,59 @@ static void memory(struct bench *bench)
         runtimes_place_done(&places[i]);
 }
 
+/* What a live kernel holds, in a file that others go on from. */
+static int copy_of(struct place *place)
+{
+    struct err err = {0};
+    int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        runtimes_check(err_sys(&err, errno, "memfd"), &err);
+    runtimes_check(kernel_copy(place->kernel, fd, COPY_MIB, &err), &err);
+    (void)runtimes_wait(place, KERNEL_COPIED);
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
+/* From the question to the source until the fork has said a value of the array; then the memory of
+ * many forks of one copy that have all read all of it. */
+static void live_fork(struct bench *bench)
+{
+    static double samples[LIVE], copies[LIVE];
+    static struct place places[LIVE_MANY];
+    struct place source = fork_one(&(struct jail_plan){0});
+    run(&source,
+        "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
+        "a = numpy.arange(100 << 17, dtype='f8')",
+        KERNEL_DONE);
+    for (int i = 0; i < LIVE; i++) {
+        int64_t begin = clock_now_ns();
+        AUTO_CLOSE int memory_fd = copy_of(&source);
+        copies[i] = runtimes_since_us(begin);
+        struct place place = fork_from(&(struct jail_plan){0}, memory_fd);
+        run(&place, "print(a[77])", KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
+    }
+    bench_samples(
+        bench, "python_live_fork", "us", samples, LIVE, "python_cold",
+        "a live kernel with an array of 100 MB, until its fork in another jail prints one");
+    bench_samples(bench, "python_live_copy", "us", copies, LIVE, NULL,
+                  "of that: until the source's memory is in a file, once for any number of forks");
+    AUTO_CLOSE int memory_fd = copy_of(&source);
+    int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
+    for (int i = 0; i < LIVE_MANY; i++) {
+        places[i] = fork_from(&(struct jail_plan){0}, memory_fd);
+        run(&places[i], "print(a.sum())", KERNEL_DONE);
+    }
+    int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
+    bench_figure(bench, "python_live_fork_memory", "MB",
+                 (double)(after - before) / 1024 / LIVE_MANY, NULL,
+                 "PSS of each of 10 such forks, the file with the array shared by them");
+    for (int i = 0; i < LIVE_MANY; i++)
+        runtimes_place_done(&places[i]);
+    runtimes_place_done(&source);
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
@@ -163,6 +225,7 @@ int main(int argc, char **argv)
     runtimes_step("Jupyter's kernels start and run");
     runtimes_ipykernel(bench);
     memory(bench);
+    live_fork(bench);
     runtimes_step("plain interpreters wait, to be measured");
     runtimes_plain_memory(bench, MANY / 5);
     runtimes_step("the server runs code over HTTP");

@@ -69,6 +69,9 @@ const struct shape api_shapes[] = {
         P("onTimeout", JSON({"type": "string", "enum": ["pause", "kill"]})) ","
         P("createdAt", DATE) "," P("startedAt", DATE) "," P("activeAt", DATE) ","
         P("endedAt", DATE) "," P("expiresAt", DATE) "," P("checkpoints", A(R("Checkpoint"))) ","
+        P("contexts", JSON({"type": "array", "description": "Answer to a fork: its interpreters, and whether their variables came along",
+            "items": {"type": "object", "required": ["id", "live"], "properties": {"id": {"type": "string"},
+            "live": {"type": "boolean"}, "reason": {"type": ["string", "null"]}}}})) ","
         P("version", WHOLE))},
     {"Sandboxes", OBJECT("[\"sandboxes\"]", P("sandboxes", A(R("Sandbox"))))},
     {"SandboxList", LIST("sandboxes", "Sandbox")},

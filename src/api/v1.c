@@ -294,6 +294,22 @@ static void put_life(struct json_out *out, const struct sandbox_info *sandbox)
     v1_put_date(out, "expiresAt", sandbox->expires_ms);
 }
 
+/* Of a fork: which interpreters have their variables, and why others have not. */
+static void put_contexts(struct json_out *out, const struct sandbox_info *sandbox)
+{
+    json_key(out, "contexts");
+    json_begin_array(out);
+    for (size_t i = 0; i < sandbox->context_count; i++) {
+        const struct sandbox_context *context = &sandbox->contexts[i];
+        json_begin_object(out);
+        json_key(out, "id"), json_put_str(out, context->id);
+        json_key(out, "live"), json_put_bool(out, context->is_live);
+        v1_put_str(out, "reason", context->reason);
+        json_end_object(out);
+    }
+    json_end_array(out);
+}
+
 void v1_put_sandbox(struct json_out *out, const void *thing)
 {
     const struct sandbox_info *sandbox = thing;
@@ -318,6 +334,8 @@ void v1_put_sandbox(struct json_out *out, const void *thing)
     put_secrets(out, &sandbox->secrets);
     put_life(out, sandbox);
     put_checkpoints(out, sandbox);
+    if (sandbox->context_count > 0)
+        put_contexts(out, sandbox);
     json_key(out, "version"), json_put_i64(out, (int64_t)sandbox->version);
     json_end_object(out);
 }

@@ -254,8 +254,9 @@ const struct route v1_sandbox_routes[] = {
      .details = "Its files go; its record and logs stay until it is deleted.",
      .response = "Sandbox", .errors = MOVES, .example = ""},
     {"POST", "/v1/sandboxes/{id}/fork", fork_it, "Make sandboxes with this one's state", SCOPE_RUN,
-     NOUN, .details = "All of them or none. The forks of a jail begin with its files; running processes are "
-                "not copied. Volumes are not shared with forks.",
+     NOUN, .details = "All of them or none. The forks of a jail begin with its files and with the variables of its "
+                "Python kernels; `contexts` says of each interpreter whether it goes on (`live`) or begins "
+                "anew, and why. Other processes are not copied. Volumes are not shared with forks.",
      .request = V1_BODY(JSON("count": {"type": "integer", "minimum": 1, "maximum": 64}) ","
         JSON("checkpoint": {"type": "string", "description": "Id or name; left out: as it is now"})),
      .response = "Sandboxes", .status = 201, .errors = MOVES, .is_create = true,

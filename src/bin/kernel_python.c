@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "jail/zygote.h"
+#include "jail/zygote_image.h"
 #include "kernel/python.h"
 
 extern const struct embed_file kernel_cells[];
@@ -43,6 +45,17 @@ static int serve(const char *modules, struct err *err)
     return python_serve(line, err);
 }
 
+static int copy(int fd, uint64_t limit, struct str *ret_env, struct err *err)
+{
+    AUTO_CLOSE int file = fd;
+    int done = zygote_copy_kernel(file, limit, err);
+    if (done > 0) {
+        (void)fd_take(&file); /* it is not open in here */
+        *ret_env = zygote_image_env();
+    }
+    return done;
+}
+
 static int serve_zygote(const char *modules)
 {
     static const struct zygote_hooks hooks = {.rehearse = python_rehearse,
@@ -51,6 +64,7 @@ static int serve_zygote(const char *modules)
                                               .awake = python_awake,
                                               .serve = python_serve};
     struct err err = {0};
+    python_set_copy(copy);
     if (start(modules, true, &err) == 0 && zygote_serve(missing, &hooks, &err) == 0)
         return 0;
     zygote_say_broken(&err);

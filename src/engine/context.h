@@ -9,7 +9,7 @@
 
 #include "engine/caller.h"
 
-enum { CONTEXTS_MAX = 16 }; /* of one sandbox */
+enum { CONTEXTS_MAX = 16, CONTEXT_REASON_MAX = 160 }; /* of one sandbox; bytes of a reason */
 
 enum context_state {
     CONTEXT_COLD, /* no interpreter yet, or no more */
@@ -24,6 +24,9 @@ struct context_info {
     size_t waiting;     /* runs behind the one under way */
     uint64_t run_count; /* since its interpreter was started */
     int64_t created_ms;
+    bool is_copy;      /* it came with a fork of the sandbox */
+    bool is_live;      /* and its variables came along */
+    struct str reason; /* or why they did not */
 };
 
 enum context_op {

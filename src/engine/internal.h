@@ -106,6 +106,7 @@ struct sandbox {
     size_t holds;    /* works and moves that point at it; see sandbox_hold */
     size_t commands; /* of them */
     struct place *place;
+    struct live_kernels *live; /* of a fork that is being made; not its own */
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;
     bool is_calling;   /* sandbox_settle is at work */

@@ -32,12 +32,23 @@ static struct context *context_new(struct place *place, struct str id,
     struct context *context = mem_alloc(sizeof *context);
     struct context **at = &place->contexts;
     context->place = place;
+    context->memory_fd = -1;
     context->runtime = runtime;
     context->id = arena_dup(&context->arena, id);
     context->created_ms = clock_date_ms();
     while (*at != NULL)
         at = &(*at)->next;
     *at = context;
+    return context;
+}
+
+struct context *context_make(struct place *place, struct str id, const struct runtime *runtime,
+                             struct err *err)
+{
+    struct context *context = find_id(place, id);
+    if (context == NULL)
+        return context_new(place, id, runtime, err);
+    context_drop_kernel(context);
     return context;
 }
 
@@ -156,6 +167,9 @@ static struct context_info info_of(const struct context *context)
         .waiting = runs > 0 ? runs - 1 : 0,
         .run_count = context->run_count,
         .created_ms = context->created_ms,
+        .is_copy = context->is_copy,
+        .is_live = context->is_live,
+        .reason = str_of(context->reason),
     };
 }
 

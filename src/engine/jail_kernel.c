@@ -69,7 +69,13 @@ void context_pump(struct context *context)
            count < TAKEN_AT_ONCE && take(context, &event)) {
         count++;
         context->is_ready |= event.type == KERNEL_READY;
-        if (event.type == KERNEL_GONE) {
+        if (event.type == KERNEL_READY)
+            live_on_ready(context, &event);
+        else
+            live_on_word(context, &event);
+        if (event.type == KERNEL_COPIED) {
+            live_on_copied(context, &event);
+        } else if (event.type == KERNEL_GONE) {
             /* One that cannot be spoken to is of no use, though it live. */
             context->is_line_gone = true;
             context_kill(context);
@@ -116,6 +122,7 @@ void context_drop_kernel(struct context *context)
     context->is_asked = context->is_started = context->is_line_gone = context->is_killed = false;
     context->is_ready = false;
     context->run_count = 0;
+    live_on_death(context);
 }
 
 void context_free(struct context *context)
@@ -188,6 +195,7 @@ static void on_event(struct asked_op *op, const struct jail_event *event, const 
     } else if (event->type == JAIL_EVENT_STARTED) {
         context->is_started = true;
         close_inner(context);
+        fd_close(&context->memory_fd);
         if (context->is_killed)
             context_kill(context);
     } else if (event->type == JAIL_EVENT_REFUSED || event->type == JAIL_EVENT_FAILED) {
@@ -251,12 +259,13 @@ const char **context_env(const struct context *context, struct arena *arena)
     return env;
 }
 
-/* Layers may bring other packages than the template has imported. */
+/* Layers may bring other packages than the template has imported; who goes on from another kernel's
+ * memory has what that one had. */
 static bool may_fork(const struct context *context)
 {
     const struct place *place = context->place;
     return place->provider->has_template && context->runtime->forks != NULL &&
-           place->plan.layer_count == 0;
+           (place->plan.layer_count == 0 || context->memory_fd >= 0);
 }
 
 static int ask_start(struct context *context, bool is_fork, struct err *err)
@@ -272,7 +281,8 @@ static int ask_start(struct context *context, bool is_fork, struct err *err)
     context->is_fork = is_fork;
     struct jail_command command = {.argv = context->runtime->argv,
                                    .env = context_env(context, &arena),
-                                   .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL};
+                                   .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL,
+                                   .memory_fd = MAX(context->memory_fd, 0)};
     int asked = is_fork ? jail_ask_fork(place->jail, &command, context->inner, &id, err)
                         : jail_ask_start(place->jail, &command, context->inner, &id, err);
     if (asked < 0)

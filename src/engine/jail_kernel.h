@@ -46,6 +46,12 @@ struct context {
     bool is_posted, is_pumping, is_freed;
     struct run *runs; /* the first is under way */
     uint32_t run_count;
+    /* jail_live.c */
+    struct live_part *copying;       /* its memory is being written there */
+    int memory_fd;                   /* that it is to go on from; -1: none */
+    bool is_reviving;                /* it is about to do so */
+    bool is_copy, is_live;           /* it came with a fork of its sandbox; with its variables */
+    char reason[CONTEXT_REASON_MAX]; /* why without */
 };
 
 /* jail_kernel.c */
@@ -66,6 +72,12 @@ void context_free(struct context *context);
 
 /* What its programs find in their environment; NULL behind the last. */
 const char **context_env(const struct context *context, struct arena *arena);
+
+/* jail_live.c: told by jail_kernel.c. */
+void live_on_copied(struct context *context, const struct kernel_event *event);
+void live_on_ready(struct context *context, const struct kernel_event *event);
+void live_on_word(struct context *context, const struct kernel_event *event);
+void live_on_death(struct context *context);
 
 /* jail_install.c */
 struct install;
@@ -88,11 +100,16 @@ void runs_fail(struct context *context, const struct err *why);
 void runs_restart(struct context *context, const char *message);
 void runs_interrupt(struct context *context);
 size_t runs_count(const struct context *context);
+/* What was held back while the place was copied begins. */
+void runs_go_on(struct context *context);
 
 /* jail_context.c. Finds the one that is named, or the runtime's own, which is made when there is
  * none. */
 struct context *context_find(struct place *place, struct str id, struct str runtime,
                              struct str language, struct err *err);
+/* One by that name, new or without its interpreter. NULL with LIMIT. */
+struct context *context_make(struct place *place, struct str id, const struct runtime *runtime,
+                             struct err *err);
 
 /* jail_changes.c: the files below /workspace, as they are now. */
 struct listing;

@@ -16,6 +16,8 @@ struct context;
 struct gateway;
 struct gateway_session;
 struct jail_layers;
+struct live_reviving;
+struct live_taking;
 struct pool;
 struct request;
 struct rolling;
@@ -114,6 +116,10 @@ struct place {
     int64_t net_moved;               /* bytes, by whatever gateway */
     int roots_fd; /* what it trusts in place of the system's file; -1: that one */
     const char *roots_path;
+    struct live_taking *taking;     /* its interpreters write down what they hold */
+    struct live_reviving *reviving; /* its interpreters go on from what others held */
+    struct live_kernels *live;      /* which is this */
+    size_t holds;                   /* no code is run while there are any */
     bool is_gone, is_pumping, is_ended;
     bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
@@ -155,6 +161,16 @@ void jail_spares_end(struct provider *provider);
  * that one hears `why`. */
 int place_exchange(struct place *place, struct jail *jail, const struct err *why,
                    struct jail **ret_old, struct err *err) MUST_USE;
+
+/* jail_live.c: see provider.h */
+void jail_live_take(struct place *place, live_done *done, void *ctx);
+void jail_live_release(struct place *place);
+void jail_live_free(struct live_kernels *live);
+/* A new place: what its interpreters shall go on from, then that they do. */
+void jail_live_begin(struct place *place, struct live_kernels *live);
+void jail_live_revive(struct place *place, engine_done *done, void *ctx);
+/* The place goes, or its jail: whoever waits hears it. */
+void jail_live_end(struct place *place, const struct err *why);
 
 /* jail_rollback.c */
 void jail_rollback(struct place *place, struct str image, engine_done *done, void *ctx);

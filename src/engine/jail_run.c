@@ -156,6 +156,8 @@ static void begin(struct context *context)
 {
     struct run *run = context->runs;
     struct err err = {0};
+    if (context->place->holds > 0) /* jail_live_release begins it */
+        return;
     run->began_ns = clock_now_ns();
     if (context->timer == NULL)
         context->timer = timer_new(context->place->provider_loop, on_timer, context);
@@ -201,6 +203,12 @@ void runs_on_event(struct context *context, const struct kernel_event *event)
     context->run_count = event->count;
     if (!packages_add_missing(run))
         on_code_done(run);
+}
+
+void runs_go_on(struct context *context)
+{
+    if (context->runs != NULL && context->runs->phase == QUEUED)
+        begin(context);
 }
 
 bool runs_want_output(const struct context *context)

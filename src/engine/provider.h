@@ -19,6 +19,7 @@
 struct config;
 struct engine;
 struct exec;
+struct live_kernels;
 struct loop;
 struct map;
 struct network;
@@ -60,14 +61,18 @@ struct place_spec {
     uint64_t fence;
     const struct str *snapshot_images; /* lowest first */
     size_t snapshot_count;
-    struct network *network; /* never NULL; a reference is to be taken */
-    struct str shown;        /* an image whose layers can be read at /mnt; empty: none */
-    int64_t net_moved;       /* bytes that its earlier places have moved */
+    struct network *network;   /* never NULL; a reference is to be taken */
+    struct str shown;          /* an image whose layers can be read at /mnt; empty: none */
+    int64_t net_moved;         /* bytes that its earlier places have moved */
+    struct live_kernels *live; /* its interpreters go on from this; NULL: they begin anew */
 };
 
 typedef void place_done(void *ctx, struct place *place, const struct err *why);
 /* `image` in the provider's own words; the store keeps it. */
 typedef void image_done(void *ctx, struct str image, int64_t size_bytes, const struct err *why);
+
+/* What the interpreters of a place hold: to be freed by live_free. NULL: there are none. */
+typedef void live_done(void *ctx, struct live_kernels *live, const struct err *why);
 
 struct exec_plan {
     const char *const *argv; /* ends with NULL */
@@ -156,6 +161,11 @@ struct provider_table {
     void (*resume)(struct place *place, engine_done *done, void *ctx);
     /* Gives the image that rollback, or a fork's sandbox_create, goes back to. */
     void (*checkpoint)(struct place *place, image_done *done, void *ctx);
+    /* Has the interpreters write down what they hold, those that can; the others will begin anew
+     * and say why. They take no code until live_release, which is owed unless this fails. */
+    void (*live_take)(struct place *place, live_done *done, void *ctx);
+    void (*live_release)(struct place *place);
+    void (*live_free)(struct live_kernels *live);
     void (*rollback)(struct place *place, struct str image, engine_done *done, void *ctx);
     void (*image_delete)(struct provider *provider, struct str image);
     /* Holds once `done` says so. On failure what held before holds on. CONFLICT or BUSY when a

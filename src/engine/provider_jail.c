@@ -101,6 +101,7 @@ static void on_jail(void *ctx, UNUSED int events)
             place->gone_timer = timer_new(place->provider_loop, tell_gone, place);
             timer_set(place->gone_timer, GONE_AFTER_MS, 0);
             jail_network_end(place, &event.err);
+            jail_live_end(place, &event.err);
             break;
         }
         struct asked_op *op = place->ops;
@@ -125,6 +126,7 @@ int place_exchange(struct place *place, struct jail *jail, const struct err *why
     if (watch_new(place->provider_loop, jail_fd(jail), WATCH_READ, on_jail, place, &watch, err) < 0)
         return -1;
     jail_network_end(place, why);
+    jail_live_end(place, why);
     drop_ops(place, why);
     (void)watch_free(place->watch);
     place->gone_timer = timer_free(place->gone_timer);
@@ -167,10 +169,23 @@ static void fail(struct making *making, const struct err *why)
     struct place *place = making->place;
     making->done(making->ctx, NULL, why);
     free(making);
+    jail_live_end(place, why);
+    jail_contexts_end(place, why);
     if (place->is_pumping)
         place->is_ended = true;
     else
         place_free(place);
+}
+
+static void on_revived(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    if (why != NULL) {
+        fail(making, why);
+        return;
+    }
+    making->done(making->ctx, making->place, NULL);
+    free(making);
 }
 
 static void on_joined(void *ctx, const struct err *why)
@@ -182,8 +197,7 @@ static void on_joined(void *ctx, const struct err *why)
     }
     jail_layers_squash(making->place);
     jail_contexts_dress(making->place);
-    making->done(making->ctx, making->place, NULL);
-    free(making);
+    jail_live_revive(making->place, on_revived, making);
 }
 
 /* The network is the last that a place is given. */
@@ -281,6 +295,7 @@ static void create(struct provider *provider, const struct place_spec *spec, pla
     place->net_moved = spec->net_moved;
     *making = (struct making){place, done, ctx};
     jail_contexts_begin(place, info);
+    jail_live_begin(place, spec->live);
     jail_fill_plan(provider, &info->limits, &place->plan);
     place->plan.base = runtime_root(info->runtime, provider->host->data_dir, &place->arena);
     if (jail_layers_plan(place, spec, &err) < 0 ||
@@ -326,6 +341,7 @@ static void end(struct place *place, UNUSED bool keep_image, engine_done *done, 
     uint32_t number = 0;
     (void)err_set(&gone, ERR_GONE, "the sandbox ended");
     jail_network_end(place, &gone);
+    jail_live_end(place, &gone);
     drop_ops(place, &gone);
     jail_layers_leave(place, &gone);
     jail_rollback_leave(place, &gone);
@@ -506,6 +522,9 @@ const struct provider_table provider_jail = {
     .pause = pause_place,
     .resume = resume,
     .checkpoint = checkpoint,
+    .live_take = jail_live_take,
+    .live_release = jail_live_release,
+    .live_free = jail_live_free,
     .rollback = jail_rollback,
     .image_delete = delete_image,
     .network = jail_network_set,

@@ -105,6 +105,12 @@ struct sandbox_checkpoint {
     int64_t created_ms;
 };
 
+/* An interpreter that a fork brought along. */
+struct sandbox_context {
+    struct str id, reason; /* why it began anew; empty: its variables are there */
+    bool is_live;
+};
+
 /* What is known of a sandbox. Dates are milliseconds since 1970, 0 for not yet. */
 struct sandbox_info {
     struct str id, tenant, name, runtime;
@@ -128,6 +134,8 @@ struct sandbox_info {
     size_t checkpoint_count;
     const struct sandbox_port *ports;
     size_t port_count;
+    const struct sandbox_context *contexts; /* told by engine_sandbox_fork alone */
+    size_t context_count;
     uint64_t version; /* grows with each change */
 };
 

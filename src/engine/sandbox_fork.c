@@ -8,12 +8,57 @@ struct forking {
     struct answer *answer;
     struct engine_caller caller;
     struct arena arena;
-    struct sandbox *parent; /* while its picture is taken */
+    struct sandbox *parent;    /* while its picture is taken */
+    struct live_kernels *live; /* what its interpreters held then */
     struct str checkpoint, image;
     size_t count, pending;
     char (*ids)[ID_SIZE];
     struct err err;
 };
+
+struct told {
+    struct arena *arena;
+    struct sandbox_info *info;
+};
+
+static void on_contexts(void *ctx, const struct context_info *contexts, size_t count,
+                        UNUSED const struct err *why)
+{
+    struct told *told = ctx;
+    struct sandbox_context *items = arena_array(told->arena, struct sandbox_context, count + 1);
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        if (contexts[i].is_copy)
+            items[len++] = (struct sandbox_context){arena_dup(told->arena, contexts[i].id),
+                                                    arena_dup(told->arena, contexts[i].reason),
+                                                    contexts[i].is_live};
+    told->info->contexts = items;
+    told->info->context_count = len;
+}
+
+/* Which interpreters came along, and which begin anew. */
+static void add_contexts(struct forking *forking, const struct sandbox *sandbox,
+                         struct sandbox_info *info)
+{
+    const struct provider_table *table = engine_table(forking->engine, sandbox->info.tier);
+    struct told told = {&forking->arena, info};
+    if (table->live_take != NULL && table->context != NULL && sandbox->place != NULL)
+        table->context(sandbox->place, &(struct context_request){.op = CONTEXT_LIST}, on_contexts,
+                       &told);
+}
+
+static void forget_live(struct forking *forking)
+{
+    const struct provider_table *table = engine_table(forking->engine, forking->answer->tier);
+    for (size_t i = 0; i < forking->count; i++) {
+        struct sandbox *sandbox = map_get(&forking->engine->sandboxes, str_of(forking->ids[i]));
+        if (sandbox != NULL)
+            sandbox->live = NULL;
+    }
+    if (forking->live != NULL)
+        table->live_free(forking->live);
+    forking->live = NULL;
+}
 
 static void deliver(struct answer *answer, const struct err *why)
 {
@@ -24,8 +69,10 @@ static void deliver(struct answer *answer, const struct err *why)
     for (size_t i = 0; why == NULL && i < forking->count; i++) {
         const struct sandbox *sandbox =
             map_get(&answer->engine->sandboxes, str_of(forking->ids[i]));
-        if (sandbox != NULL)
-            infos[count++] = sandbox->info;
+        if (sandbox == NULL)
+            continue;
+        infos[count] = sandbox->info;
+        add_contexts(forking, sandbox, &infos[count++]);
     }
     answer->done.many(answer->ctx, why == NULL ? infos : NULL, count, why);
     arena_done(&forking->arena);
@@ -44,6 +91,7 @@ static void one_made(void *ctx, UNUSED struct sandbox *sandbox, const struct err
         forking->err = *why;
     if (--forking->pending > 0)
         return;
+    forget_live(forking);
     if (forking->err.code == ERR_NONE) {
         answer_give(forking->answer, NULL);
         return;
@@ -95,6 +143,7 @@ static void make_all(struct forking *forking, const struct sandbox *parent)
         (void)snprintf(forking->ids[i], ID_SIZE, "%.*s", STR_ARG(sandbox->info.id));
         sandbox->info.forked_from = arena_dup(&sandbox->arena, parent->info.id);
         sandbox_set_image(sandbox, forking->image);
+        sandbox->live = forking->live;
         forking->pending++;
         sandbox_make(sandbox, &caller, forking->image, one_made, forking);
     }
@@ -105,13 +154,32 @@ static void on_picture(void *ctx, struct str image, UNUSED int64_t size, const s
 {
     struct forking *forking = ctx;
     struct sandbox *parent = forking->parent;
+    const struct provider_table *table = engine_table(forking->engine, parent->info.tier);
+    if (table->live_release != NULL && parent->place != NULL)
+        table->live_release(parent->place);
     sandbox_end_work(parent);
     if (why != NULL) {
+        forking->answer->tier = parent->info.tier;
+        forget_live(forking);
         answer_give(forking->answer, why);
         return;
     }
     forking->image = arena_dup(&forking->arena, image);
     make_all(forking, parent);
+}
+
+static void on_live(void *ctx, struct live_kernels *live, const struct err *why)
+{
+    struct forking *forking = ctx;
+    struct sandbox *parent = forking->parent;
+    if (why != NULL) {
+        sandbox_end_work(parent);
+        answer_give(forking->answer, why);
+        return;
+    }
+    forking->live = live;
+    engine_table(forking->engine, parent->info.tier)
+        ->checkpoint(parent->place, on_picture, forking);
 }
 
 static void ready(struct want *want, struct sandbox *sandbox, const struct err *why)
@@ -141,7 +209,10 @@ static void ready(struct want *want, struct sandbox *sandbox, const struct err *
     }
     forking->parent = sandbox;
     sandbox_begin_work(sandbox);
-    table->checkpoint(sandbox->place, on_picture, forking);
+    if (table->live_take != NULL)
+        table->live_take(sandbox->place, on_live, forking);
+    else
+        table->checkpoint(sandbox->place, on_picture, forking);
 }
 
 void engine_sandbox_fork(struct engine *engine, const struct engine_caller *caller, struct str id,

@@ -219,6 +219,7 @@ static void make_place(struct sandbox *sandbox, struct str image, place_done *do
                               .image = image,
                               .volume = info->volume,
                               .shown = sandbox->exported,
+                              .live = sandbox->live,
                               .snapshot_count = info->snapshot_count};
     struct network_spec net = {info->tenant, info->network, &info->secrets, &info->limits};
     struct network *network = NULL;

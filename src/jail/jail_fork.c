@@ -56,7 +56,7 @@ static int fill_birth(struct warden_link *warden, int fd, const struct jail_comm
     wire_begin(&warden->out, INIT_START, 0);
     wire_put_cstr(&warden->out, command->cwd == NULL ? "/workspace" : command->cwd);
     wire_put_bytes(&warden->out, buf_str(&env));
-    return wire_send(fd, buf_str(&warden->out), NULL, 0, err);
+    return wire_send(fd, buf_str(&warden->out), &command->memory_fd, command->memory_fd > 0, err);
 }
 
 static int ask_warden(struct jail *jail, uint32_t command, const int fds[4], struct err *err)

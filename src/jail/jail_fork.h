@@ -22,7 +22,9 @@ int jail_ask_limits(struct jail *jail, const struct jail_limits *limits, uint32_
 
 /* Forks a kernel into the jail. As with jail_ask_start, `ret_id` is a command that is STARTED or
  * REFUSED, is signalled and killed by its id, and EXITS. `fds` are its line (a stream socket), its
- * output and its errors. Of the command `env` and `cwd` are used.
+ * output and its errors. Of the command `env` and `cwd` are used, and `memory_fd`, a sealed file
+ * that another fork of the same template has written: the kernel goes on from there, or, when that
+ * cannot be, is a fresh one.
  *
  * REFUSED as UNAVAILABLE: there is no template, or it is not ready or died just now; as
  * UNSUPPORTED: the jail has a root of its own, or packages of its own by names that the template

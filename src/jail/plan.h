@@ -81,6 +81,7 @@ struct jail_command {
     const char *cwd;         /* NULL: /workspace */
     bool tty;
     uint16_t rows, cols; /* of the terminal; 0: 24 x 80 */
+    int memory_fd;       /* of a fork: the memory to go on from (zygote_image.h); 0: none */
 };
 
 /* Replaces zeros by the defaults of the threat model. */

@@ -238,6 +238,7 @@ static void on_limits(uint32_t request, struct wire_in *in)
         return;
     limits.memory_bytes = wire_get_i64(in);
     limits.cpu_milli = wire_get_i64(in);
+    limits.pids = slot->made.cgroup.pids; /* those stay */
     if (!wire_ended(in))
         (void)err_set(&err, ERR_INVALID, "limits are memory and cpu");
     else if (cgroup_limit(&warden.maker.cgroups, &slot->made.cgroup, &limits, &err) == 0)

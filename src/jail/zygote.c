@@ -12,6 +12,7 @@
 #include "jail/init.h"
 #include "jail/kernel.h"
 #include "jail/zygote_heap.h"
+#include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
 
 /* Everything is static: the processes between us and a kernel write here what we read when they
@@ -142,6 +143,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
     self.out = buf_with_limit(WIRE_MAX);
     (void)prctl(PR_SET_NAME, "zygote", 0, 0, 0);
     filter_prepare(FILTER_WHOLE);
+    zygote_image_prepare();
     /* Forks are slower without it, and that is all. */
     if (zygote_share_heap(ZYGOTE_PROC_FD, &ignored) == 0)
         zygote_learn_pages(ZYGOTE_PROC_FD, hooks);

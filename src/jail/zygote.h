@@ -50,5 +50,7 @@ struct zygote_hooks {
 
 /* All of a zygote's life, from `missing` told in ZYGOTE_READY until the warden closes the line. */
 int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct err *err) MUST_USE;
+/* In a kernel, between two cells: zygote_image_write for it. */
+int zygote_copy_kernel(int fd, uint64_t limit, struct err *err) MUST_USE;
 /* In place of that: says what went wrong. */
 void zygote_say_broken(const struct err *why);

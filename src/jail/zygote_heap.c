@@ -39,6 +39,29 @@ struct heap {
     uint8_t kinds[KINDS_AT_ONCE];
 };
 
+/* Where each part of the file was mapped first, in the order of the file. */
+static struct {
+    struct {
+        uintptr_t start;
+        uint64_t offset, bytes;
+    } parts[MAPS_MAX];
+    size_t count;
+} home;
+
+bool zygote_heap_is_home(uintptr_t start, uint64_t offset)
+{
+    size_t low = 0, high = home.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (home.parts[middle].offset + home.parts[middle].bytes <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < home.count && home.parts[low].offset <= offset &&
+           start - home.parts[low].start == offset - home.parts[low].offset;
+}
+
 static bool starts(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
@@ -68,6 +91,11 @@ static int move_pages(struct heap *heap, uintptr_t start, size_t bytes, int prot
     if (mmap((void *)start, bytes, prot, MAP_PRIVATE | MAP_FIXED, heap->fd, (off_t)heap->size) ==
         MAP_FAILED)
         return -1;
+    if (home.count < countof(home.parts)) {
+        home.parts[home.count].start = start;
+        home.parts[home.count].offset = heap->size;
+        home.parts[home.count++].bytes = bytes;
+    }
     heap->size += bytes;
     return 0;
 }

@@ -14,6 +14,9 @@ struct zygote_hooks;
  * process works on either way. */
 int zygote_share_heap(int proc_fd, struct err *err) MUST_USE;
 
+/* True when what lies at `offset` of that file is still, or again, where the template had it. */
+bool zygote_heap_is_home(uintptr_t start, uint64_t offset);
+
 /* Runs `rehearse` in a fork and remembers which pages of this memory it wrote to: every kernel will
  * write to the same ones first. */
 void zygote_learn_pages(int proc_fd, const struct zygote_hooks *hooks);

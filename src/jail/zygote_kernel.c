@@ -18,6 +18,7 @@
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
 #include "jail/zygote_heap.h"
+#include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
@@ -118,13 +119,15 @@ static int enter_cwd(const char *path, struct err *err)
 }
 
 /* The first bytes that are a tenant's: all fences stand. */
-static int read_birth(char *space, struct str *ret_env, struct err *err)
+static int read_birth(char *space, struct str *ret_env, int *ret_image, struct err *err)
 {
     int fds[WIRE_FDS_MAX];
     struct wire_head head;
     ssize_t len = wire_recv(BIRTH_FD, space, fds, true, err);
     if (len < 0)
         return -1;
+    if (len > 0)
+        *ret_image = fd_take(&fds[0]);
     wire_close_fds(fds);
     struct wire_in in = wire_open(str_n(space, (size_t)len), &head);
     const char *cwd = wire_get_cstr(&in);
@@ -165,12 +168,28 @@ static int tell_init(uint32_t type, const struct err *why, struct err *err)
     return wire_send(BIRTH_FD, buf_str(&out), NULL, 0, err);
 }
 
+int zygote_copy_kernel(int fd, uint64_t limit, struct err *err)
+{
+    static const int own[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, LINE_FD, BIRTH_FD};
+    return zygote_image_write(fd, limit, own, countof(own), err);
+}
+
+/* As another kernel; or, when that cannot be, as a fresh one: its first word tells which. */
+static void go_on(int image, struct str env, const struct zygote_hooks *hooks)
+{
+    struct err err = {0};
+    zygote_image_restore(image, env, &err);
+    (void)dprintf(STDERR_FILENO, "kernel: %s\n", err.msg);
+    if (hooks->awake(env, &err) < 0)
+        _exit(1);
+}
+
 void zygote_become_kernel(const struct zygote_work *work, const struct zygote_hooks *hooks)
 {
     static char space[WIRE_MAX];
     struct err err = {0}, ignored;
     struct str env;
-    int birth = work->fds[ZYGOTE_BIRTH];
+    int birth = work->fds[ZYGOTE_BIRTH], image = -1;
     zygote_copy_pages();
     if (fence_in(work, &err) < 0) {
         /* Wherever the socket is by now. */
@@ -178,12 +197,15 @@ void zygote_become_kernel(const struct zygote_work *work, const struct zygote_ho
             (void)tell_init(INIT_FAILED, &err, &ignored);
         _exit(1);
     }
-    if (read_birth(space, &env, &err) < 0 || heed_init(&err) < 0 || hooks->awake(env, &err) < 0) {
+    if (read_birth(space, &env, &image, &err) < 0 || heed_init(&err) < 0 ||
+        (image < 0 && hooks->awake(env, &err) < 0)) {
         (void)tell_init(INIT_FAILED, &err, &ignored);
         _exit(1);
     }
     if (tell_init(INIT_STARTED, NULL, &err) < 0)
         _exit(1);
+    if (image >= 0)
+        go_on(image, env, hooks);
     int done = hooks->serve(LINE_FD, &err);
     if (done < 0)
         (void)dprintf(STDERR_FILENO, "kernel: %s\n", err.msg);

@@ -54,19 +54,12 @@ static ssize_t read_text(int proc_fd, char *text, size_t size)
     return len + 1 == size ? -1 : (ssize_t)len;
 }
 
-int maps_read(int proc_fd, struct map_list *ret_list)
+int maps_read_into(int proc_fd, void *space, struct map_list *ret_list)
 {
-    size_t bytes = MAPS_MAX * sizeof(struct map_area) + MAPS_TEXT_MAX;
-    void *space = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED)
-        return -1;
-    struct map_list list = {.areas = space, .bytes = bytes};
+    struct map_list list = {.areas = space, .bytes = MAPS_BYTES};
     char *text = (char *)(list.areas + MAPS_MAX);
-    if (read_text(proc_fd, text, MAPS_TEXT_MAX) < 0) {
-        maps_done(&list);
+    if (read_text(proc_fd, text, MAPS_TEXT_MAX) < 0)
         return -1;
-    }
     while (*text != '\0' && list.count < MAPS_MAX) {
         char *end = strchr(text, '\n');
         if (end != NULL)
@@ -75,12 +68,25 @@ int maps_read(int proc_fd, struct map_list *ret_list)
         text = end == NULL ? text + strlen(text) : end + 1;
     }
     if (*text != '\0') {
-        maps_done(&list);
         errno = E2BIG;
         return -1;
     }
     *ret_list = list;
     return 0;
+}
+
+int maps_read(int proc_fd, struct map_list *ret_list)
+{
+    void *space = mmap(NULL, MAPS_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED)
+        return -1;
+    if (maps_read_into(proc_fd, space, ret_list) == 0)
+        return 0;
+    int code = errno;
+    (void)munmap(space, MAPS_BYTES);
+    errno = code;
+    return -1;
 }
 
 void maps_done(struct map_list *list)

@@ -14,6 +14,8 @@ struct map_area {
     const char *path; /* "" without one; points into the text of the list */
 };
 
+#define MAPS_BYTES (MAPS_MAX * sizeof(struct map_area) + MAPS_TEXT_MAX)
+
 struct map_list {
     struct map_area *areas;
     size_t count;
@@ -24,6 +26,8 @@ struct map_list {
  * of their own that the list names as well; nothing is allocated. -1 with errno. */
 int maps_read(int proc_fd, struct map_list *ret_list);
 void maps_done(struct map_list *list);
+/* The same into memory of the caller's, MAPS_BYTES of it; there is nothing to be done with then. */
+int maps_read_into(int proc_fd, void *space, struct map_list *ret_list);
 
 /* One word of `pagemap` for each page. */
 enum {

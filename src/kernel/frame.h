@@ -15,17 +15,21 @@ struct err;
 enum frame_type {
     FRAME_RUN = 1, /* code, language, variables: "NAME=value" with a NUL behind each */
     FRAME_ENV,     /* variables as above, for good: of whoever takes over a kernel made ahead */
+    FRAME_COPY,    /* MiB at most; one byte with the descriptor of a file follows: write all your
+                    * memory there */
     /* from the kernel */
     FRAME_READY = 128, /* version */
     FRAME_DISPLAY,     /* count, then that many times: MIME type, bytes */
     FRAME_ERROR,       /* name, message, traceback, module that is missing or "" */
     FRAME_DONE,        /* number of the run, 1 when it did not fail */
+    FRAME_COPIED,      /* 1 when it did not fail, or why not */
 };
 
 enum {
     FRAME_HEAD = 12,
     FRAME_MAX = 64 << 20,
     FRAME_FLAG_MAIN = 1, /* of DISPLAY: the value of the last expression */
+    FRAME_FLAG_LIVE = 1, /* of READY: it goes on where another kernel was */
 };
 
 struct frame {

@@ -3,12 +3,24 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 
 struct object;
+
+/* A function that Python calls: with one argument, a bytes object. */
+struct method {
+    const char *name;
+    struct object *(*call)(struct object *, struct object *);
+    int flags;
+    const char *text;
+};
+enum { ONE_ARGUMENT = 8 };
 
 /* The part of the stable ABI that we use: result, name, arguments. */
 #define PYTHON_CALLS(X)                                                                            \
@@ -20,6 +32,8 @@ struct object;
     X(struct object *, PyObject_CallMethod, (struct object *, const char *, const char *, ...))    \
     X(struct object *, PyBytes_FromStringAndSize, (const char *, ssize_t))                         \
     X(char *, PyBytes_AsString, (struct object *))                                                 \
+    X(struct object *, PyCFunction_NewEx, (struct method *, struct object *, struct object *))     \
+    X(int, PyObject_SetAttrString, (struct object *, const char *, struct object *))               \
     X(void, PyErr_Print, (void))                                                                   \
     X(void, Py_DecRef, (struct object *))                                                          \
     X(void, PyOS_BeforeFork, (void))                                                               \
@@ -134,10 +148,94 @@ static int find_kernel(struct err *err)
     return kernel_module == NULL ? python_failed(err, "import the kernel") : 0;
 }
 
+/* --- Its memory as a file --- */
+
+static python_copy *copy_kernel;
+
+void python_set_copy(python_copy *copy)
+{
+    copy_kernel = copy;
+}
+
+/* The descriptor of the file comes with one byte behind the frame that announced it. */
+static int take_descriptor(int line)
+{
+    char byte;
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    int fd = -1;
+    ssize_t got = -1;
+    while (got < 0)
+        if ((got = recvmsg(line, &message, MSG_CMSG_CLOEXEC)) < 0 && errno != EINTR)
+            return -1;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    return fd;
+}
+
+static struct object *as_bytes(char mark, struct str text)
+{
+    AUTO_BUF struct buf out = {0};
+    buf_put_char(&out, mark);
+    buf_put(&out, text);
+    return py.PyBytes_FromStringAndSize(out.ptr, (ssize_t)out.len);
+}
+
+struct copy_request {
+    uint64_t limit;
+    int32_t line;
+};
+
+/* sandglass.main.copy(request): b"+" when it is done, b"-" and why not, b"=" and the environment in
+ * the kernel that goes on. */
+static struct object *copy_self(UNUSED struct object *module, struct object *argument)
+{
+    struct copy_request request;
+    struct str env = {0};
+    struct err err = {0};
+    const char *bytes = py.PyBytes_AsString(argument);
+    if (bytes == NULL)
+        return NULL;
+    memcpy(&request, bytes, sizeof request.limit + sizeof request.line);
+    int fd = take_descriptor(request.line);
+    if (fd < 0 || copy_kernel == NULL) {
+        fd_close(&fd);
+        return as_bytes('-', STR("the kernel was started by its program, not by a fork"));
+    }
+    py.PyOS_BeforeFork();
+    int done = copy_kernel(fd, request.limit, &env, &err);
+    if (done > 0) {
+        py.PyOS_AfterFork_Child();
+        return as_bytes('=', env);
+    }
+    py.PyOS_AfterFork_Parent();
+    return done < 0 ? as_bytes('-', str_of(err.msg)) : as_bytes('+', (struct str){0});
+}
+
+static int offer_copy(struct err *err)
+{
+    static struct method method = {"copy", copy_self, ONE_ARGUMENT, NULL};
+    struct object *function = py.PyCFunction_NewEx(&method, NULL, NULL);
+    if (function == NULL || py.PyObject_SetAttrString(kernel_module, "copy", function) < 0)
+        return python_failed(err, "offer copies");
+    py.Py_DecRef(function);
+    return 0;
+}
+
+/* --- Its life --- */
+
 int python_prepare(const char *names, bool is_template, char *ret_missing, size_t size,
                    struct err *err)
 {
-    if (find_kernel(err) < 0)
+    if (find_kernel(err) < 0 || offer_copy(err) < 0)
         return -1;
     struct object *missing =
         py.PyObject_CallMethod(kernel_module, "prepare", "(si)", names, (int)is_template);

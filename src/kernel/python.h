@@ -24,6 +24,12 @@ int python_prepare(const char *names, bool is_template, char *ret_missing, size_
 /* sandglass.main.serve(fd): cells until the other side closes. */
 int python_serve(int fd, struct err *err) MUST_USE;
 
+/* How a kernel writes its memory to a file (jail/zygote_image.h); without one it says that it
+ * cannot. Takes `fd`. 0 when that is done, -1 when it could not be, 1 in whoever goes on from
+ * there, with the environment that that one was born with. */
+typedef int python_copy(int fd, uint64_t limit, struct str *ret_env, struct err *err);
+void python_set_copy(python_copy *copy);
+
 /* Around a fork: the interpreter's own hooks. In the child python_awake stands for the second, with
  * the environment `env` ("K=V", a NUL behind each) in place of the one it was started with.
  * python_rehearse is for a fork that ends soon: it does what a kernel does until its first output.

@@ -22,6 +22,7 @@ struct kernel {
     int64_t before[3]; /* output that was there when a frame came: told first */
     bool holds_frame;  /* `in` begins with a whole frame, waiting for the output before it */
     bool busy, gone;
+    bool is_copying; /* that is what it is busy with */
     uint32_t next_id;
 };
 
@@ -121,6 +122,44 @@ int kernel_set_env(struct kernel *kernel, struct str env, struct err *err)
     return 0;
 }
 
+/* One byte, for it is read by itself: what reads frames would lose the descriptor. */
+static int send_descriptor(int line, int fd)
+{
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    return SYS(sendmsg(line, &message, MSG_NOSIGNAL | MSG_DONTWAIT)) == 1 ? 0 : -1;
+}
+
+int kernel_copy(struct kernel *kernel, int fd, uint32_t limit_mib, struct err *err)
+{
+    if (kernel->gone)
+        return err_set(err, ERR_GONE, "the kernel is gone");
+    if (kernel->busy)
+        return err_set(err, ERR_BUSY, "the kernel runs code; wait for it or interrupt it");
+    frame_write_numbers(&kernel->out, FRAME_COPY, 0, &limit_mib, 1);
+    flush(kernel);
+    if (kernel->out.len > 0 || send_descriptor(kernel->fds[LINE], fd) < 0) {
+        /* It would wait for the byte and hear nothing else. */
+        (void)shutdown(kernel->fds[LINE], SHUT_RDWR);
+        return err_set(err, ERR_GONE, "the kernel does not listen");
+    }
+    kernel->busy = kernel->is_copying = true;
+    return 0;
+}
+
 static bool tell_gone(struct kernel *kernel, struct kernel_event *event, const struct err *why)
 {
     if (kernel->gone)
@@ -180,12 +219,23 @@ static bool read_display(struct frame *frame, struct kernel_event *event)
 static bool read_done(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
 {
     uint32_t ok;
-    if (!kernel->busy || frame->id != kernel->next_id || !frame_number(frame, &event->count) ||
-        !frame_number(frame, &ok))
+    if (!kernel->busy || kernel->is_copying || frame->id != kernel->next_id ||
+        !frame_number(frame, &event->count) || !frame_number(frame, &ok))
         return false;
     event->type = KERNEL_DONE;
     event->ok = ok != 0;
     kernel->busy = false;
+    return true;
+}
+
+static bool read_copied(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
+{
+    uint32_t ok;
+    if (!kernel->is_copying || !frame_number(frame, &ok) || !frame_bytes(frame, &event->text))
+        return false;
+    event->type = KERNEL_COPIED;
+    event->ok = ok != 0;
+    kernel->busy = kernel->is_copying = false;
     return true;
 }
 
@@ -194,6 +244,7 @@ static bool read_frame(struct kernel *kernel, struct frame *frame, struct kernel
     switch (frame->type) {
     case FRAME_READY:
         event->type = KERNEL_READY;
+        event->live = (frame->flags & FRAME_FLAG_LIVE) != 0;
         return frame_bytes(frame, &event->text);
     case FRAME_DISPLAY:
         return read_display(frame, event);
@@ -203,6 +254,8 @@ static bool read_frame(struct kernel *kernel, struct frame *frame, struct kernel
                frame_bytes(frame, &event->text) && frame_bytes(frame, &event->module);
     case FRAME_DONE:
         return read_done(kernel, frame, event);
+    case FRAME_COPIED:
+        return read_copied(kernel, frame, event);
     default:
         return false;
     }

@@ -19,12 +19,13 @@ struct kernel_part {
 };
 
 enum kernel_event_type {
-    KERNEL_READY,  /* `text`: its version */
+    KERNEL_READY,  /* `text`: its version; `live`: it goes on where another kernel was */
     KERNEL_STDOUT, /* `text`: bytes as they came, any number */
     KERNEL_STDERR,
     KERNEL_DISPLAY, /* `parts`; `main`: the value of the last expression */
     KERNEL_ERROR,   /* `name`, `message`, `text`: the traceback; `module`: that is missing, or "" */
     KERNEL_DONE,    /* `count`: number of the run in this kernel; `ok` */
+    KERNEL_COPIED,  /* `ok`, or `text`: why not */
     KERNEL_GONE,    /* `err` */
 };
 
@@ -34,7 +35,7 @@ struct kernel_event {
     struct str text, name, message, module;
     struct kernel_part parts[KERNEL_PARTS_MAX];
     size_t part_count;
-    bool main, ok;
+    bool main, ok, live;
     uint32_t count;
     struct err err;
 };
@@ -59,4 +60,7 @@ int kernel_run(struct kernel *kernel, struct str code, struct str language, stru
 /* Variables for all runs from here on, in the same form: for a kernel that was started before it
  * was known for whom. */
 int kernel_set_env(struct kernel *kernel, struct str env, struct err *err) MUST_USE;
+/* Has it write its memory to `fd`, which stays the caller's, at most `limit_mib` of it: COPIED says
+ * how that went. It is busy until then. Only kernels of Python know the word. */
+int kernel_copy(struct kernel *kernel, int fd, uint32_t limit_mib, struct err *err) MUST_USE;
 bool kernel_is_busy(const struct kernel *kernel);

@@ -92,6 +92,7 @@ void run_output_take(struct run_output *output, const struct kernel_event *event
             run_output_end(output, RUN_FAILED, "Error", "the code failed without a word");
         break;
     case KERNEL_READY:
+    case KERNEL_COPIED:
     case KERNEL_GONE:
         break;
     }

@@ -77,6 +77,8 @@ test('a kernel that waited is given environment, limits and randomness of its ow
     + '[n for n in os.environ if "SANDGLASS" in n], sorted(n for n in globals() if n[0] != "_"))\nrandom.random()';
   const [first, second] = [await one.run({ code: LOOK }), await two.run({ code: LOOK })];
   const names = "['os', 'random', 's', 'time']";
+  const child = await one.run({ code: 'import subprocess as _s; _s.run(["true"]).returncode' });
+  assert.equal(child.result, 0, child.raw);
   assert.equal(first.stdout, `one /home/sandbox /workspace [] ${names}\n`, first.raw);
   assert.equal(second.stdout, `two /home/sandbox /workspace [] ${names}\n`, second.raw);
   assert.notEqual(first.result, second.result);

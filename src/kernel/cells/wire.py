@@ -6,9 +6,10 @@ bytes, texts and bytes behind their length.
 import os
 import struct
 
-RUN, ENV = 1, 2
-READY, DISPLAY, ERROR, DONE = 128, 129, 130, 131
+RUN, ENV, COPY = 1, 2, 3
+READY, DISPLAY, ERROR, DONE, COPIED = 128, 129, 130, 131, 132
 MAIN = 1  # flag of DISPLAY: the value of the last expression
+LIVE = 1  # flag of READY: it goes on where another kernel was
 HEAD = struct.Struct("<IHHI")
 FRAME_MAX = 64 << 20
 

@@ -1,0 +1,425 @@
+#include "jail/zygote_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "jail/zygote_heap.h"
+
+/* Pages that are the template's still, in a gap of no more than so many, are written as well. */
+enum { GAP_PAGES = 4, KINDS_AT_ONCE = sizeof((struct ledge *)NULL)->kinds };
+
+struct ledge *zygote_ledge;
+char zygote_template_id[16];
+void *zygote_point[5];
+
+/* --- The ledge --- */
+
+#define LEDGE_BYTES ((sizeof(struct ledge) + MAPS_PAGE - 1) / MAPS_PAGE * MAPS_PAGE)
+
+uintptr_t zygote_ledge_start(void)
+{
+    return (uintptr_t)zygote_ledge - MAPS_PAGE;
+}
+
+uintptr_t zygote_ledge_end(void)
+{
+    return (uintptr_t)zygote_ledge + LEDGE_BYTES + MAPS_PAGE;
+}
+
+bool zygote_is_ledge(uintptr_t start, uintptr_t end)
+{
+    return start < zygote_ledge_end() && end > zygote_ledge_start();
+}
+
+void zygote_image_prepare(void)
+{
+    if (getrandom(zygote_template_id, sizeof zygote_template_id, 0) !=
+        (ssize_t)sizeof zygote_template_id)
+        return;
+    char *space = mmap(NULL, LEDGE_BYTES + 2 * (size_t)MAPS_PAGE, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED)
+        return;
+    if (mprotect(space + MAPS_PAGE, LEDGE_BYTES, PROT_READ | PROT_WRITE) == 0)
+        zygote_ledge = (struct ledge *)(void *)(space + MAPS_PAGE);
+}
+
+struct str zygote_image_env(void)
+{
+    return zygote_ledge == NULL ? (struct str){0} : str_n(zygote_ledge->env, zygote_ledge->env_len);
+}
+
+/* --- The copy, which writes --- */
+
+struct writer {
+    struct ledge *ledge;
+    int fd, pagemap_fd;
+    uint64_t at, limit;
+    uint64_t program_device, program_inode;
+    const int *reserved;
+    size_t reserved_count;
+};
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_deleted(const char *path)
+{
+    static const char word[] = " (deleted)";
+    size_t len = strlen(path);
+    return len >= sizeof word && strcmp(path + len - (sizeof word - 1), word) == 0;
+}
+
+/* Places that every jail shows alike. */
+static bool is_system(const char *path)
+{
+    return (starts(path, "/usr/") || starts(path, "/lib") || starts(path, "/opt/") ||
+            starts(path, "/etc/")) &&
+           !is_deleted(path);
+}
+
+static enum image_kind kind_of(const struct writer *writer, const struct map_area *area)
+{
+    if (starts(area->path, "[stack]"))
+        return IMAGE_STACK;
+    if (area->inode == 0)
+        return IMAGE_PLAIN;
+    if (area->inode == writer->program_inode && area->device == writer->program_device)
+        return IMAGE_TEMPLATE;
+    if (starts(area->path, "/memfd:" ZYGOTE_HEAP_NAME " ") &&
+        zygote_heap_is_home(area->start, area->offset))
+        return IMAGE_TEMPLATE;
+    if (area->is_shared ? !is_deleted(area->path) && area->path[0] == '/' : is_system(area->path))
+        return IMAGE_FILE;
+    return IMAGE_PLAIN;
+}
+
+static int put(struct writer *writer, const void *bytes, uint64_t size)
+{
+    for (uint64_t done = 0; done < size;) {
+        ssize_t sent =
+            pwrite(writer->fd, (const char *)bytes + done, size - done, (off_t)writer->at);
+        if (sent <= 0)
+            return -1;
+        done += (uint64_t)sent;
+        writer->at += (uint64_t)sent;
+    }
+    return 0;
+}
+
+static int put_run(struct writer *writer, uintptr_t start, uint64_t bytes)
+{
+    struct image_head *head = &writer->ledge->head;
+    if (head->run_count == IMAGE_RUNS_MAX) {
+        errno = E2BIG;
+        return -1;
+    }
+    if (writer->at + bytes > writer->limit) {
+        errno = EFBIG;
+        return -1;
+    }
+    writer->ledge->runs[head->run_count++] = (struct image_run){start, bytes, writer->at};
+    return put(writer, (const void *)start, bytes);
+}
+
+/* The runs of own pages among `count` from `start` on. */
+static int put_own(struct writer *writer, uintptr_t start, size_t count)
+{
+    const uint8_t *kinds = writer->ledge->kinds;
+    if (maps_pages(writer->pagemap_fd, start, count, writer->ledge->kinds) < 0)
+        return -1;
+    for (size_t i = 0; i < count;) {
+        if ((kinds[i] & MAPS_ANON) == 0) {
+            i++;
+            continue;
+        }
+        size_t end = i + 1;
+        for (size_t at = end; at < count && at - end < GAP_PAGES; at++)
+            if ((kinds[at] & MAPS_ANON) != 0)
+                end = at + 1;
+        if (put_run(writer, start + i * MAPS_PAGE, (end - i) * MAPS_PAGE) < 0)
+            return -1;
+        i = end;
+    }
+    return 0;
+}
+
+static int put_pages(struct writer *writer, const struct map_area *area, enum image_kind kind)
+{
+    bool is_own = area->inode == 0 && !area->is_shared;
+    size_t count = (area->end - area->start) / MAPS_PAGE;
+    if (kind == IMAGE_FILE && area->is_shared)
+        return 0;
+    /* Code is what its file says. */
+    if ((kind == IMAGE_FILE || kind == IMAGE_TEMPLATE) && (area->prot & PROT_EXEC) != 0)
+        return 0;
+    if ((area->prot & PROT_READ) == 0 &&
+        mprotect((void *)area->start, area->end - area->start, PROT_READ) < 0)
+        return -1;
+    /* Nobody else has the bytes of a file that is neither the template's nor found by its name. */
+    if (kind == IMAGE_PLAIN && !is_own)
+        return put_run(writer, area->start, area->end - area->start);
+    for (size_t done = 0; done < count; done += KINDS_AT_ONCE)
+        if (put_own(writer, area->start + done * MAPS_PAGE,
+                    MIN(count - done, (size_t)KINDS_AT_ONCE)) < 0)
+            return -1;
+    return 0;
+}
+
+static int put_name(struct writer *writer, const char *path, uint64_t *ret_name)
+{
+    struct image_head *head = &writer->ledge->head;
+    size_t len = strlen(path) + 1;
+    if (len > IMAGE_NAMES_MAX - head->names_len) {
+        errno = E2BIG;
+        return -1;
+    }
+    memcpy(writer->ledge->names + head->names_len, path, len);
+    *ret_name = head->names_len;
+    head->names_len += (uint32_t)len;
+    return 0;
+}
+
+static int put_area(struct writer *writer, const struct map_area *area)
+{
+    struct image_head *head = &writer->ledge->head;
+    enum image_kind kind = kind_of(writer, area);
+    struct image_area *out = &writer->ledge->areas[head->area_count];
+    if (area->start >= area->end)
+        return 0;
+    if (head->area_count == IMAGE_AREAS_MAX) {
+        errno = E2BIG;
+        return -1;
+    }
+    *out = (struct image_area){.start = area->start,
+                               .end = area->end,
+                               .offset = area->offset,
+                               .inode = area->inode,
+                               .device = area->device,
+                               .kind = kind,
+                               .prot = area->prot,
+                               .is_shared = area->is_shared};
+    head->area_count++;
+    if (kind == IMAGE_FILE && put_name(writer, area->path, &out->name) < 0)
+        return -1;
+    return put_pages(writer, area, kind);
+}
+
+/* What the machine's kernel shows of its own is left out, and so is the ledge, which neighbours may
+ * have been joined to. */
+static int put_areas(struct writer *writer)
+{
+    const struct map_list *list = &writer->ledge->maps;
+    for (size_t i = 0; i < list->count; i++) {
+        struct map_area area = list->areas[i];
+        if (area.path[0] == '[' && !starts(area.path, "[heap]") && !starts(area.path, "[anon") &&
+            !starts(area.path, "[stack]"))
+            continue;
+        if (!zygote_is_ledge(area.start, area.end)) {
+            if (put_area(writer, &area) < 0)
+                return -1;
+            continue;
+        }
+        struct map_area below = area, above = area;
+        below.end = MIN(area.end, zygote_ledge_start());
+        above.start = MAX(area.start, zygote_ledge_end());
+        if (put_area(writer, &below) < 0 || put_area(writer, &above) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- Its descriptors, its signals --- */
+
+static bool is_reserved(const struct writer *writer, int fd)
+{
+    for (size_t i = 0; i < writer->reserved_count; i++)
+        if (writer->reserved[i] == fd)
+            return true;
+    return fd == writer->fd || fd == writer->pagemap_fd;
+}
+
+/* One of the kernel's own streams by another number. */
+static int find_same(const struct stat *st)
+{
+    for (int fd = 1; fd <= 2; fd++) {
+        struct stat other;
+        if (fstat(fd, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino)
+            return fd;
+    }
+    return -1;
+}
+
+static int put_file(struct writer *writer, int fd)
+{
+    struct image_head *head = &writer->ledge->head;
+    struct stat st;
+    char link[64], path[IMAGE_CWD_MAX];
+    int flags = fcntl(fd, F_GETFL);
+    if (is_reserved(writer, fd) || flags < 0 || fstat(fd, &st) < 0)
+        return 0;
+    if (head->file_count == IMAGE_FILES_MAX) {
+        errno = E2BIG;
+        return -1;
+    }
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    path[len < 0 ? 0 : len] = '\0';
+    struct image_file *out = &writer->ledge->files[head->file_count++];
+    *out = (struct image_file){.fd = fd,
+                               .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC),
+                               .same_as = find_same(&st),
+                               .is_cloexec = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0};
+    bool is_plain = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || starts(path, "/dev/");
+    out->is_lost = out->same_as < 0 && (!is_plain || path[0] != '/' || is_deleted(path));
+    if (S_ISREG(st.st_mode) && (flags & O_PATH) == 0)
+        out->offset = lseek(fd, 0, SEEK_CUR);
+    return put_name(writer, out->is_lost || out->same_as >= 0 ? "" : path, &out->name);
+}
+
+static int put_files(struct writer *writer)
+{
+    long max = sysconf(_SC_OPEN_MAX);
+    for (int fd = 0; fd < (int)MIN(max, 65536L); fd++)
+        if (fcntl(fd, F_GETFD) >= 0 && put_file(writer, fd) < 0)
+            return -1;
+    return 0;
+}
+
+static void note_signals(struct image_head *head)
+{
+    for (int number = 1; number <= IMAGE_SIGNALS; number++)
+        (void)syscall(SYS_rt_sigaction, number, NULL, &head->actions[number - 1],
+                      sizeof head->mask);
+    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &head->mask, sizeof head->mask);
+    (void)sigaltstack(NULL, &head->signal_stack);
+}
+
+/* --- All of it --- */
+
+static void find_program(struct writer *writer)
+{
+    const struct map_list *list = &writer->ledge->maps;
+    uintptr_t here = (uintptr_t)find_program;
+    for (size_t i = 0; i < list->count; i++)
+        if (here >= list->areas[i].start && here < list->areas[i].end) {
+            writer->program_device = list->areas[i].device;
+            writer->program_inode = list->areas[i].inode;
+        }
+}
+
+static int put_tables(struct writer *writer)
+{
+    struct ledge *ledge = writer->ledge;
+    struct image_head *head = &ledge->head;
+    head->areas_at = writer->at;
+    if (put(writer, ledge->areas, head->area_count * sizeof ledge->areas[0]) < 0)
+        return -1;
+    head->runs_at = writer->at;
+    if (put(writer, ledge->runs, head->run_count * sizeof ledge->runs[0]) < 0)
+        return -1;
+    head->files_at = writer->at;
+    if (put(writer, ledge->files, head->file_count * sizeof ledge->files[0]) < 0)
+        return -1;
+    head->names_at = writer->at;
+    if (put(writer, ledge->names, head->names_len) < 0)
+        return -1;
+    writer->at = 0;
+    return put(writer, head, sizeof *head);
+}
+
+static int write_all(struct writer *writer)
+{
+    struct image_head *head = &writer->ledge->head;
+    AUTO_CLOSE int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    AUTO_CLOSE int pagemap = self < 0 ? -1 : openat(self, "pagemap", O_RDONLY | O_CLOEXEC);
+    *head = (struct image_head){.magic = IMAGE_MAGIC};
+    memcpy(head->template_id, zygote_template_id, sizeof head->template_id);
+    note_signals(head);
+    if (pagemap < 0 || maps_read_into(self, writer->ledge->maps_space, &writer->ledge->maps) < 0)
+        return -1;
+    fd_close(&self);
+    writer->pagemap_fd = pagemap;
+    writer->at = IMAGE_DATA_AT;
+    find_program(writer);
+    head->brk = (uint64_t)syscall(SYS_brk, 0);
+    head->umask = umask(0);
+    if (getcwd(head->cwd, sizeof head->cwd) == NULL)
+        head->cwd[0] = '\0';
+    if (put_files(writer) < 0 || put_areas(writer) < 0)
+        return -1;
+    return put_tables(writer);
+}
+
+static int await(pid_t pid, struct err *err)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(err, errno, "wait for the copy of the kernel");
+    if (WIFSIGNALED(status))
+        return err_set(err, ERR_LIMIT, "the copy of the kernel was killed by signal %d",
+                       WTERMSIG(status));
+    int code = WEXITSTATUS(status);
+    if (code == EFBIG || code == ENOMEM || code == ENOSPC)
+        return err_set(err, ERR_TOO_LARGE,
+                       "the kernel's memory does not fit twice into that of the sandbox");
+    return code == 0 ? 0 : err_sys(err, code, "write the kernel's memory");
+}
+
+/* The C library keeps the number of its thread where a copy of the memory brings the old one: it is
+ * found by its value, before the fork and after it. */
+enum { TID_WORDS = 512 };
+static pid_t *tid_word;
+
+static void find_tid(bool is_copy)
+{
+    static uint16_t found[8];
+    static size_t count;
+    pid_t tid = (pid_t)syscall(SYS_gettid), *words = (pid_t *)(uintptr_t)pthread_self();
+    if (!is_copy)
+        count = 0;
+    for (uint16_t i = 0; !is_copy && i < TID_WORDS && count < countof(found); i++)
+        if (words[i] == tid)
+            found[count++] = i;
+    tid_word = NULL;
+    for (size_t i = 0; is_copy && i < count; i++)
+        if (words[found[i]] == tid)
+            tid_word = &words[found[i]];
+}
+
+int zygote_image_write(int fd, uint64_t limit, const int *reserved, size_t count, struct err *err)
+{
+    struct writer writer = {.ledge = zygote_ledge,
+                            .fd = fd,
+                            .limit = limit,
+                            .reserved = reserved,
+                            .reserved_count = count};
+    if (zygote_ledge == NULL)
+        return err_set(err, ERR_UNSUPPORTED, "the kernel is none of a template's");
+    find_tid(false);
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_sys(err, errno, "copy the kernel");
+    if (pid > 0)
+        return await(pid, err);
+    find_tid(true);
+    if (__builtin_setjmp(zygote_point) != 0) {
+        if (tid_word != NULL)
+            *tid_word = (pid_t)syscall(SYS_gettid);
+        return 1;
+    }
+    _exit(write_all(&writer) < 0 ? MAX(errno, 1) : 0);
+}

@@ -1,0 +1,129 @@
+// Forks of a sandbox whose Python kernel runs: variables, figures and files are in all of them.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { run as cli, serve } from './lib.mjs';
+
+const T = { timeout: 150000 };
+const EXE = 'import os; os.readlink("/proc/self/exe")';
+
+async function post(server, path, body) {
+  const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' } });
+  const text = await answer.text();
+  return { http: answer.status, raw: text, ...(text.startsWith('{') ? JSON.parse(text) : {}) };
+}
+
+const box = (server, id) => ({ id, run: (code, more) => post(server, `/v1/sandboxes/${id}/run_code`, { code, ...more }),
+  fork: (count) => post(server, `/v1/sandboxes/${id}/fork`, { count }) });
+
+// A sandbox whose kernel is a fork; the template takes a moment after the second kernel.
+async function forked(t, server, spec) {
+  for (let end = Date.now() + 90000; Date.now() < end;) {
+    const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
+    if (made.http !== 201) {
+      t.skip(`no sandbox with python3 here: ${made.raw}`);
+      return null;
+    }
+    const one = box(server, made.id);
+    const { http, raw, result } = await one.run(EXE);
+    assert.equal(http, 200, raw);
+    if (String(result).startsWith('/memfd:')) return one;
+    await server.get(`/v1/sandboxes/${made.id}`, { method: 'DELETE' });
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  throw new Error('no kernel was ever forked');
+}
+
+async function goesItsOwnWay(t, server) {
+  const one = await forked(t, server, { env: { MINE: 'yes' } });
+  if (one === null) return;
+  const set = await one.run('import os, random\nn = [1, 2]\nclass P:\n  def f(self): return len(n)\np = P()\n'
+    + 'log = open("log", "w+"); log.write("from before"); log.flush()\ng = iter(range(9)); next(g)\nos.environ["OWN"] = "set"');
+  assert.equal(set.success, true, set.raw);
+  const forks = await one.fork(5);
+  assert.equal(forks.http, 201, forks.raw);
+  assert.equal(forks.sandboxes.length, 5);
+  for (const each of forks.sandboxes)
+    assert.deepEqual(each.contexts, [{ id: 'python3', live: true, reason: null }], forks.raw);
+  const seen = new Set();
+  for (const [i, each] of forks.sandboxes.entries()) {
+    const fork = box(server, each.id);
+    const here = await fork.run(`n.append(${i}); log.write(" and ${i}"); log.flush()\n`
+      + 'print(n, p.f(), next(g), os.environ["MINE"], os.environ["OWN"], os.getcwd(), open("log").read())\nrandom.random()');
+    assert.equal(here.stdout, `[1, 2, ${i}] 3 1 yes set /workspace from before and ${i}\n`, here.raw);
+    assert.equal(here.executionCount, 3, here.raw);
+    seen.add(here.result);
+  }
+  assert.equal(seen.size, 5, 'each has randomness of its own');
+  const still = await one.run('print(n, next(g), open("log").read())');
+  assert.equal(still.stdout, '[1, 2] 1 from before\n', still.raw);
+  // A fork of a fork, by the command line.
+  const done = await cli(['sandbox', 'fork', forks.sandboxes[3].id, '--json'],
+    { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token } });
+  const second = JSON.parse(done.stdout).sandboxes[0];
+  assert.equal(second.contexts[0].live, true, done.stdout);
+  const again = await box(server, second.id).run('print(n, p.f(), next(g), open("log").read())');
+  assert.equal(again.stdout, '[1, 2, 3] 3 2 from before and 3\n', again.raw);
+}
+
+async function beginsAnew(t, server) {
+  const one = await forked(t, server, { limits: { memoryMb: 256 } });
+  if (one === null) return;
+  assert.equal((await one.run('x = 1')).success, true);
+  const made = await post(server, `/v1/sandboxes/${one.id}/contexts`, { runtime: 'bash' });
+  assert.equal(made.http, 201, made.raw);
+  const busy = one.run('import time; time.sleep(3)');
+  for (let state = ''; state !== 'busy';)
+    state = (await (await server.get(`/v1/sandboxes/${one.id}/contexts/python3`)).json()).state;
+  const during = await one.fork(1);
+  assert.equal(during.http, 201, during.raw);
+  const told = Object.fromEntries(during.sandboxes[0].contexts.map((each) => [each.id, each]));
+  assert.deepEqual([told.python3.live, told.python3.reason], [false, 'it was running code'], during.raw);
+  assert.equal(told[made.id].live, false);
+  const anew = await box(server, during.sandboxes[0].id).run('"x" in globals()');
+  assert.equal(anew.result, false, anew.raw);
+  assert.equal((await busy).success, true);
+  // More than half of the sandbox's memory: it lives on, its fork begins anew.
+  assert.equal((await one.run('big = bytearray(150 << 20); big[::4096] = b"x" * (150 << 8)')).success, true);
+  const large = await one.fork(1);
+  const [context] = large.sandboxes[0].contexts.filter((each) => each.id === 'python3');
+  assert.deepEqual([context.live, /does not fit/.test(context.reason)], [false, true], large.raw);
+  const kept = await one.run('len(big)');
+  assert.equal(kept.result, 150 << 20, kept.raw);
+}
+
+async function hurtsItself(t, server) {
+  const one = await forked(t, server);
+  if (one === null) return;
+  // The frame that asks for it is answered, and the file holds what a tenant likes.
+  for (const [bytes, live] of [['b"rubbish" * 9999', false], ['b""', false]]) {
+    const set = await one.run('import os, sandglass.main as m, sys, socket, array\n'
+      + 'def copy(request):\n'
+      + '    s = socket.socket(fileno=os.dup(m.kernel.channel.fd))\n'
+      + '    _, fds, _, _ = socket.recv_fds(s, 1, 1)\n'
+      + `    os.write(fds[0], ${bytes}); os.close(fds[0])\n    return b"+"\nm.copy = copy`);
+    assert.equal(set.success, true, set.raw);
+    const forks = await one.fork(2);
+    assert.equal(forks.http, 201, forks.raw);
+    for (const each of forks.sandboxes) {
+      assert.equal(each.contexts[0].live, live, forks.raw);
+      assert.match(each.contexts[0].reason, /image/, forks.raw);
+      assert.equal((await box(server, each.id).run('1 + 1')).result, 2);
+    }
+  }
+  const held = await one.run('def copy(request):\n    s = socket.socket(fileno=os.dup(m.kernel.channel.fd))\n'
+    + '    global fd, mapped\n    import mmap\n    _, fds, _, _ = socket.recv_fds(s, 1, 1)\n    fd = fds[0]\n'
+    + '    os.ftruncate(fd, 1 << 16); mapped = mmap.mmap(fd, 1 << 16)\n    return b"+"\nm.copy = copy');
+  assert.equal(held.success, true, held.raw);
+  const forks = await one.fork(1);
+  assert.equal(forks.sandboxes[0].contexts[0].live, false, forks.raw);
+  assert.match(forks.sandboxes[0].contexts[0].reason, /changed/, forks.raw);
+  assert.equal((await one.run('1 + 1')).result, 2);
+}
+
+test('live forks', T, async (t) => {
+  const server = await serve(t);
+  await t.test('the variables of a running kernel are in all forks, and each goes its own way', (u) => goesItsOwnWay(u, server));
+  await t.test('what cannot go on begins anew and says why', (u) => beginsAnew(u, server));
+  await t.test('a kernel that spoils its own picture hurts its fork alone', (u) => hurtsItself(u, server));
+});

@@ -1,0 +1,234 @@
+/* Live forks: a kernel whose memory is written to a file, and others that go on from it. */
+
+#include "stage.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { LIMIT_MIB = 512 };
+
+/* What the engine does with a kernel's memory. */
+static int copy_of(struct stage *stage)
+{
+    struct err err = {0};
+    int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd >= 0);
+    CHECK_OK(kernel_copy(stage->kernel, fd, LIMIT_MIB, &err));
+    until(stage, KERNEL_COPIED);
+    CHECK(stage->ok);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+    return fd;
+}
+
+/* A kernel in a jail of its own that begins to go on from the file. */
+static void begin(struct stage *stage, const struct stage *from, int memory_fd)
+{
+    struct err err = {0};
+    int inner[3];
+    struct jail_command command = {.memory_fd = memory_fd};
+    stage->warden = from->warden;
+    stage->borrows_warden = true;
+    stage_jail(stage);
+    CHECK_OK(kernel_open(&stage->kernel, inner, &err));
+    CHECK_OK(jail_fork(stage->jail, &command, inner, &stage->id, &err));
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+}
+
+static void go_on(struct stage *stage, const struct stage *from, int memory_fd)
+{
+    begin(stage, from, memory_fd);
+    until(stage, KERNEL_READY);
+    CHECK_CSTR(buf_cstr(&stage->err_out), "");
+    CHECK(!stage->gone);
+}
+
+TEST(variables_are_there)
+{
+    AUTO_STAGE struct stage stage = {0}, other = {0};
+    stage_template(&stage, "json");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    run(&stage, "a = {'b': [1, 2]}\ndef f(n): return n + a['b'][1]\n"
+                "def count():\n    n = 0\n    while True:\n        yield n\n        n += 1\n"
+                "g = count(); next(g); next(g)");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    run(&other, "print(a, f(40), next(g))");
+    CHECK_CSTR(buf_cstr(&other.error), "");
+    CHECK_CSTR(buf_cstr(&other.out), "{'b': [1, 2]} 42 2\n");
+    run(&stage, "print(a, f(40), next(g))");
+    CHECK_CSTR(buf_cstr(&stage.out), "{'b': [1, 2]} 42 2\n");
+}
+
+static void stage_ready(struct stage *stage, const char *names)
+{
+    stage_template(stage, names);
+    stage_jail(stage);
+    stage_fork(stage);
+}
+
+/* Runs it there, and nothing may go wrong. */
+static const char *said(struct stage *stage, const char *code)
+{
+    run(stage, code);
+    CHECK_CSTR(buf_cstr(&stage->error), "");
+    return buf_cstr(&stage->out);
+}
+
+TEST(arrays_frames_and_open_figures_are_there)
+{
+    AUTO_STAGE struct stage stage = {0}, other = {0}, third = {0};
+    stage_ready(&stage, "json,numpy,pandas,matplotlib");
+    (void)said(&stage,
+               "import numpy as np, pandas as pd, matplotlib.pyplot as plt\n"
+               "big = np.arange(13_000_000, dtype='f8')\n"
+               "frame = pd.DataFrame({'a': range(1000), 'b': [str(n) for n in range(1000)]})\n"
+               "figure, axes = plt.subplots()\nline, = axes.plot([1, 2, 3])\n"
+               "plt.close = lambda *a: None\n");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    CHECK_CSTR(said(&other, "print(big.sum(), frame.a.sum(), frame.b[999], len(line.get_xdata()))"),
+               "84499993500000.0 499500 999 3\n");
+    (void)said(&other, "axes.plot([3, 2, 1]); big[:] = 1; display(figure)");
+    CHECK(strstr(buf_cstr(&other.shown), "image/png") != NULL);
+    CHECK_CSTR(said(&other, "print(len(axes.lines), big.sum(), np.dot(big[:100], big[:100]))"),
+               "2 13000000.0 100.0\n");
+    CHECK_CSTR(said(&stage, "print(len(axes.lines), big.sum())"), "1 84499993500000.0\n");
+    go_on(&third, &stage, memory);
+    CHECK_CSTR(said(&third, "print(len(axes.lines), big.sum())"), "1 84499993500000.0\n");
+}
+
+TEST(what_was_imported_since_is_there)
+{
+    AUTO_STAGE struct stage stage = {0}, other = {0};
+    stage_ready(&stage, "json");
+    (void)said(
+        &stage,
+        "import sqlite3, decimal, ctypes, ssl, threading, os, multiprocessing, lzma\n"
+        "from decimal import Decimal\nd = Decimal('1.10')\n"
+        "db = sqlite3.connect(':memory:')\n"
+        "_ = db.execute('create table t (n)'); _ = db.execute('insert into t values (7)')\n"
+        "class P:\n    def __init__(self, n): self.n = n\n    def twice(self): return 2 * self.n\n"
+        "p = P(21)\nf = open('/workspace/log', 'w+'); _ = f.write('abc'); f.flush()\n"
+        "import time, socket\ns = socket.socket(socket.AF_UNIX)\n"
+        "t = threading.Thread(target=time.sleep, args=(1000,), daemon=True); t.start()\n"
+        "try: 1 / 0\nexcept ZeroDivisionError as e: error = e\n"
+        "async def g(): return 5\nx = await g()\n"
+        "lock = threading.RLock(); _ = lock.acquire()\n"
+        "big = 'x' * 50_000_000\nos.chdir('/tmp')\n"
+        "import signal\nsignal.signal(signal.SIGUSR1, lambda *a: print('heard'))");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    CHECK_CSTR(
+        said(&other,
+             "print(d * 2, db.execute('select n from t').fetchone(), p.twice(), t.is_alive())"),
+        "2.20 (7,) 42 False\n");
+    CHECK_CSTR(
+        said(&other,
+             "print(repr(error), await g(), len(big), os.getcwd(), threading.active_count())"),
+        "ZeroDivisionError('division by zero') 5 50000000 /tmp 1\n");
+    CHECK_CSTR(said(&other, "lock.release(); os.kill(os.getpid(), signal.SIGUSR1)"), "heard\n");
+    CHECK_CSTR(said(&other, "print(threading.get_native_id() == os.getpid())\n"
+                            "try: s.send(b'x')\nexcept OSError as e: print(e)"),
+               "True\n[Errno 9] Bad file descriptor\n");
+    CHECK_CSTR(
+        said(&other,
+             "r = []\nt = threading.Thread(target=lambda: r.append(sum(range(1000)))); t.start(); "
+             "t.join()\n"
+             "print(r, __import__('subprocess').run(['echo', 'hi'], capture_output=True).stdout)"),
+        "[499500] b'hi\\n'\n");
+    CHECK_CSTR(said(&other, "del big\nbig = [bytes(1000) for n in range(100000)]\nprint(len(big))"),
+               "100000\n");
+}
+
+/* Descriptors, credentials, limits and the like; what differs by nature is left out. */
+static const char posture[] =
+    "import os, re, resource\n"
+    "for fd in sorted(map(int, os.listdir('/proc/self/fd'))):\n"
+    "    try: print('fd', fd, re.sub(r'\\d+', 'N', os.readlink(f'/proc/self/fd/{fd}')))\n"
+    "    except OSError: pass\n"
+    "for line in open('/proc/self/status'):\n"
+    "    if re.match('Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp:|Threads|Sig|Shd', line): "
+    "print(line.strip())\n"
+    "for name in 'NOFILE CORE MEMLOCK MSGQUEUE SIGPENDING STACK RTPRIO NICE NPROC'.split():\n"
+    "    print('limit', name, *resource.getrlimit(getattr(resource, 'RLIMIT_' + name)))\n"
+    "print('env', *sorted(os.environ), 'cwd', os.getcwd(), 'ppid', os.getppid())\n"
+    "print('leader', os.getsid(0) == os.getpid(), 'umask', oct(os.umask(0o22)))\n";
+
+TEST(iso_its_posture_is_that_of_any_forked_kernel)
+{
+    AUTO_STAGE struct stage stage = {0}, other = {0}, third = {0};
+    AUTO_BUF struct buf before = {0};
+    stage_ready(&stage, "json");
+    buf_put(&before, str_of(said(&stage, posture)));
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    CHECK_CSTR(said(&other, posture), buf_cstr(&before));
+    /* And that of a fork of a fork, whose memory is neither the template's nor its own file's. */
+    (void)said(&other, "big = bytearray(b'x') * 9_000_000");
+    AUTO_CLOSE int again = copy_of(&other);
+    go_on(&third, &stage, again);
+    CHECK_CSTR(said(&third, posture), buf_cstr(&before));
+    CHECK_CSTR(said(&third, "print(len(big), big.count(b'x'))"), "9000000 9000000\n");
+}
+
+TEST(a_long_history_is_there)
+{
+    AUTO_STAGE struct stage stage = {0}, other = {0};
+    stage_ready(&stage, "json");
+    for (int i = 0; i < 1000; i++)
+        run(&stage, "seen = globals().get('seen', []); seen.append([len(seen)])");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    CHECK_CSTR(said(&other, "print(len(seen), sum(n for n, in seen))"), "1000 499500\n");
+    run(&other, "def f(): return seen[5000]\nf()");
+    CHECK(strstr(buf_cstr(&other.error), "IndexError|list index out of range") != NULL);
+}
+
+/* Until it says anything or ends; it may as well do neither. */
+static void await_word(struct stage *stage)
+{
+    int fds[3];
+    kernel_fds(stage->kernel, fds);
+    struct pollfd line = {.fd = fds[0], .events = POLLIN};
+    (void)poll(&line, 1, 2000);
+}
+
+/* What a tenant writes into the file is its fork's trouble alone. */
+TEST(iso_a_spoiled_file_ends_its_own_fork_or_begins_anew)
+{
+    AUTO_STAGE struct stage stage = {0};
+    struct stat st;
+    stage_ready(&stage, "json");
+    run(&stage, "x = 1");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    CHECK_INT(fstat(memory, &st), 0);
+    for (unsigned seed = 0; seed < 12; seed++) {
+        AUTO_STAGE struct stage other = {0};
+        AUTO_CLOSE int spoiled = memfd_create("memory", MFD_CLOEXEC);
+        char page[4096];
+        for (off_t at = 0; at < st.st_size; at += (off_t)sizeof page) {
+            ssize_t got = pread(memory, page, sizeof page, at);
+            CHECK(got > 0);
+            /* Once in the pages, once in the tables behind them. */
+            if ((seed % 2 == 0 && at / (off_t)sizeof page % 7 == seed % 7 && at > 16384) ||
+                (seed % 2 == 1 && st.st_size - at < 40000))
+                for (size_t i = seed; i < (size_t)got; i += 64 + seed)
+                    page[i] = (char)(page[i] ^ (0x55 + (int)seed));
+            CHECK_INT(pwrite(spoiled, page, (size_t)got, at), got);
+        }
+        begin(&other, &stage, spoiled);
+        await_word(&other);
+    }
+    CHECK_CSTR(said(&stage, "print(x)"), "1\n");
+    AUTO_STAGE struct stage last = {0};
+    go_on(&last, &stage, memory);
+    CHECK_CSTR(said(&last, "print(x)"), "1\n");
+}
