@@ -284,8 +284,8 @@ static int run_runtime(const struct cli_call *call, const char *name, const char
 /* Limits, files and the network are those of the place. */
 static int run_elsewhere(const struct cli_call *call, const char *file, struct err *err)
 {
-    static const char *const places_own[] = {"workspace", "memory", "env", "allow-host",
-                                             "deny-host", "secret", "hint"};
+    static const char *const places_own[] = {"workspace",  "memory",    "cpus",   "env",
+                                             "allow-host", "deny-host", "secret", "hint"};
     AUTO_BUF struct buf code = buf_with_limit(CODE_BYTES_MAX);
     for (size_t i = 0; i < countof(places_own); i++)
         if (cli_has(call, places_own[i]))
@@ -314,6 +314,8 @@ static int run(const struct cli_call *call, struct err *err)
         return run_runtime(call, cli_value(call, "runtime"), file, err);
     if (cli_value(call, "workspace") != NULL)
         return err_set(err, ERR_INVALID, "--workspace needs --runtime: isolates have no files");
+    if (cli_value(call, "cpus") != NULL)
+        return err_set(err, ERR_INVALID, "--cpus needs --runtime: --timeout limits an isolate");
     if (read_request(call, file, &request, err) < 0)
         return -1;
     bool prompt = file == NULL && cli_value(call, "eval") == NULL && isatty(STDIN_FILENO) == 1;
@@ -353,7 +355,10 @@ static const struct cli_option run_options[] = {
      .help = "Time to run, 250 to 5000; with --runtime 1 to 600000 (default 30000)"},
     {.name = "memory",
      .value = "MB",
-     .help = "Memory of the isolate, 2 to 1024; of a jail from 16 on (default 512)"},
+     .help = "Memory of the isolate, 2 to 1024; of a jail from 16 on, or none (default 512)"},
+    {.name = "cpus",
+     .value = "N",
+     .help = "With --runtime: processor cores, such as 0.5, or none (default 1)"},
     {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
     {.name = "allow-host",
      .value = "HOST[:PORT]",

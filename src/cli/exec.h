@@ -66,6 +66,10 @@ struct exec_result {
 };
 
 void exec_request_done(struct exec_request *request); /* once its network is freed */
+/* Limits that this host cannot give are refused by name, with the way to go without; `result` is
+ * told what is not limited. */
+int exec_check_host(const struct exec_request *request, const struct jail_host *host,
+                    struct exec_result *result, struct err *err) MUST_USE;
 /* "NAME=VALUE", which stays the caller's. The last of a name wins, as in a shell. */
 void exec_set_env(struct exec_request *request, const char *pair);
 

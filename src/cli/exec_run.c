@@ -370,8 +370,8 @@ static int check_limit(int64_t limit, const char *why, const char *what, const c
                    why, option);
 }
 
-static int check_host(const struct exec_request *request, const struct jail_host *host,
-                      struct exec_result *result, struct err *err)
+int exec_check_host(const struct exec_request *request, const struct jail_host *host,
+                    struct exec_result *result, struct err *err)
 {
     const struct jail_limits *limits = &request->plan.limits;
     if (check_limit(limits->memory_bytes, host->no_memory, "memory", "memory", err) < 0 ||
@@ -418,7 +418,7 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result, struc
         return -1;
     AUTO(exec_net_freep) struct exec_net *net = NULL;
     AUTO_JAIL struct jail *jail = NULL;
-    if (check_host(request, warden_host(warden), ret_result, err) < 0 ||
+    if (exec_check_host(request, warden_host(warden), ret_result, err) < 0 ||
         exec_net_start(request, ret_result, &net, err) < 0 ||
         jail_make(warden, &request->plan, &jail, err) < 0 ||
         exec_net_open(net, warden, jail, err) < 0)

@@ -207,14 +207,32 @@ static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err
     return 0;
 }
 
-/* Limits that the host cannot give are an error that names them; see jail_make. */
+/* Limits that the host cannot give are an error that names them (see exec_check_host); `none` goes
+ * without. */
+static int read_limits(const struct cli_call *call, struct jail_limits *limits, struct err *err)
+{
+    const char *memory = cli_value(call, "memory"), *cpus = cli_value(call, "cpus");
+    int64_t megabytes = 512;
+    double cores = 1;
+    bool no_memory = memory != NULL && strcmp(memory, "none") == 0;
+    bool no_cpus = cpus != NULL && strcmp(cpus, "none") == 0;
+    if (memory != NULL && !no_memory && !str_to_i64(str_of(memory), 16, 1 << 20, &megabytes))
+        return err_set(err, ERR_INVALID, "--memory: '%s' is not a number of MB from 16 on, or none",
+                       memory);
+    if (cpus != NULL && !no_cpus &&
+        (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
+        return err_set(err, ERR_INVALID, "--cpus: '%s' is not a number like 0.5 or 2, or none",
+                       cpus);
+    limits->memory_bytes = no_memory ? JAIL_UNLIMITED : megabytes << 20;
+    limits->cpu_milli = no_cpus ? JAIL_UNLIMITED : (int64_t)(cores * 1000);
+    return 0;
+}
+
 static int make_plan(const struct cli_call *call, struct exec_request *request, struct err *err)
 {
-    const char *workspace = cli_value(call, "workspace"), *memory = cli_value(call, "memory");
-    int64_t megabytes = 512;
-    if (memory != NULL && !str_to_i64(str_of(memory), 16, 1 << 20, &megabytes))
-        return err_set(err, ERR_INVALID, "--memory: '%s' is not a number of MB from 16 on", memory);
-    request->plan.limits.memory_bytes = megabytes << 20;
+    const char *workspace = cli_value(call, "workspace");
+    if (read_limits(call, &request->plan.limits, err) < 0)
+        return -1;
     if (workspace == NULL)
         return 0;
     char *real = realpath(workspace, NULL);
@@ -270,7 +288,9 @@ static int run_cell(struct kernel_run *run, const struct runtime *runtime, struc
                     struct str language, struct err *err)
 {
     AUTO_WARDEN struct warden_link *warden = NULL;
-    if (warden_start(&warden, err) < 0 || start(run, warden, runtime, err) < 0)
+    if (warden_start(&warden, err) < 0 ||
+        exec_check_host(run->request, warden_host(warden), &run->result, err) < 0 ||
+        start(run, warden, runtime, err) < 0)
         return -1;
     run->began_ns = clock_now_ns();
     run->deadline_ms = clock_now_ms() + run->timeout_ms;

@@ -114,6 +114,9 @@ static void on_made(struct request *request, const struct warden_event *event,
 void jail_rollback(struct place *place, struct str image, engine_done *done, void *ctx)
 {
     struct provider *provider = place->provider;
+    /* The new jail begins with its secrets, even where the old one did not. */
+    if (place->rolling == NULL && place->net != NULL && place->roots_fd < 0)
+        jail_roots_plan(place);
     AUTO_MEM struct jail_plan *plan = mem_dup(&place->plan, sizeof place->plan);
     AUTO_ARENA struct arena arena = {0};
     struct err err = {0};

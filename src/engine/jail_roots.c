@@ -3,8 +3,8 @@
  *
  * A jail whose connections are opened from the start has a file of its own mounted there, which is
  * written anew in place when the authority changes. One that gets its first secret later came from
- * the pool without it: there the variables alone lead to the authority. The file lies below the
- * data directory as long as the place does, since a rollback mounts it again. */
+ * the pool without it: there the variables alone lead to the authority, until a rollback makes its
+ * jail anew. The file lies below the data directory as long as the place does. */
 
 #include <dirent.h>
 #include <errno.h>

@@ -81,8 +81,7 @@ static void fail(struct bridge_call *call, const struct verdict *refusal, const 
 {
     const struct services *services = bridge_services(call);
     bool can_help = refusal != NULL && services->remedy != NULL &&
-                    (refusal->reason == VERDICT_POLICY_NONE || refusal->reason == VERDICT_HOST ||
-                     refusal->reason == VERDICT_PORT);
+                    (refusal->reason == VERDICT_HOST || refusal->reason == VERDICT_PORT);
     if (!can_help) {
         bridge_fail(call, why);
         return;

@@ -71,6 +71,14 @@ test('programs that read no variables trust the authority of a sandbox that bega
   const lines = async (id) => (await it.sh(id, 'grep -c BEGIN /etc/ssl/certs/ca-certificates.crt')).stdout.trim();
   assert.equal(Number(await lines(box.id)), Number(await lines(plain.id)) + 1);
   assert.notEqual((await it.sh(box.id, 'echo x >> /etc/ssl/certs/ca-certificates.crt')).exitCode, 0);
+  // Its first key while it runs: the variables lead there at once, the system's file with a new jail.
+  assert.equal((await it.patch(plain.id, { secrets: [it.key()] })).status, 200);
+  assert.match((await it.sh(plain.id, `curl -sS -H "X-Api-Key: $KEY" ${it.url}/`)).stdout, /^you sent sgs_/);
+  assert.notEqual((await get(plain.id, it.url)).exitCode, 0);
+  assert.equal((await it.call('POST', `/v1/sandboxes/${plain.id}/checkpoints`, { name: 'now' })).status, 201);
+  assert.equal((await it.call('POST', `/v1/sandboxes/${plain.id}/rollback`, { checkpoint: 'now' })).status, 200);
+  assert.match((await get(plain.id, it.url)).stdout, /^you sent sgs_/);
+  assert.equal((await it.call('DELETE', `/v1/sandboxes/${plain.id}`)).status, 204);
   assert.equal((await it.call('DELETE', `/v1/sandboxes/${box.id}`)).status, 204);
   await until(() => readdirSync(join(it.data, 'roots')).length === 0);
 });
