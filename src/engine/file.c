@@ -86,6 +86,17 @@ static void ignore_made(UNUSED void *ctx, UNUSED struct sandbox *sandbox,
 {
 }
 
+/* One that waits for the place before it to leave the volume takes all who come meanwhile. */
+static struct sandbox *find_helper(struct engine *engine, struct str volume)
+{
+    MAP_EACH (entry, &engine->sandboxes) {
+        struct sandbox *sandbox = entry->value;
+        if (sandbox->is_helper && !sandbox->is_deleting && str_eq(sandbox->info.volume, volume))
+            return sandbox;
+    }
+    return NULL;
+}
+
 static int volume_place(struct engine *engine, const struct engine_caller *caller, struct str id,
                         struct sandbox **ret_sandbox, struct err *err)
 {
@@ -94,7 +105,9 @@ static int volume_place(struct engine *engine, const struct engine_caller *calle
         return -1;
     struct sandbox *sandbox =
         volume.sandbox.len > 0 ? map_get(&engine->sandboxes, volume.sandbox) : NULL;
-    if (sandbox == NULL || (sandbox->is_helper && sandbox->is_deleting)) {
+    if (sandbox == NULL || (sandbox->is_helper && sandbox->is_deleting))
+        sandbox = find_helper(engine, volume.id);
+    if (sandbox == NULL) {
         struct sandbox_spec spec = {.tier = volume.tier,
                                     .volume = volume.id,
                                     .timeout_ms = -1,

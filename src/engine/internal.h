@@ -285,6 +285,7 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
 /* `answer` may be NULL. */
 void volume_drop(struct engine *engine, struct str id, struct answer *answer);
 bool volume_is_served(struct engine *engine, struct str id);
+bool volume_is_left(struct engine *engine, struct str id);
 /* The id behind an id or a name; empty when there is none. */
 struct str volume_id(struct engine *engine, struct str tenant, struct str name);
 int volume_load(struct engine *engine, struct err *err) MUST_USE;

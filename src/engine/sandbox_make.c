@@ -5,7 +5,8 @@
 #include "engine/config.h"
 #include "engine/network.h"
 
-enum { SERVED_WAIT_MS = 5000, SERVED_STEP_MS = 5 };
+/* A place that leaves a volume syncs what was written, which takes as long as the disk takes. */
+enum { SERVED_WAIT_MS = 5000, LEFT_WAIT_MS = 300000, SERVED_STEP_MS = 5 };
 
 struct sandbox *sandbox_new(struct engine *engine, struct str id, struct str tenant)
 {
@@ -260,7 +261,7 @@ struct later {
     struct sandbox *sandbox;
     struct timer *timer;
     struct buf image;
-    int64_t until_ms;
+    int64_t since_ms;
     place_done *done;
     void *ctx;
 };
@@ -268,7 +269,9 @@ struct later {
 static void try_again(void *ctx)
 {
     struct later *later = ctx;
-    if (must_wait(later->sandbox) && clock_now_ms() < later->until_ms)
+    bool is_left = volume_is_left(later->sandbox->engine, later->sandbox->info.volume);
+    if (must_wait(later->sandbox) &&
+        clock_now_ms() - later->since_ms < (is_left ? LEFT_WAIT_MS : SERVED_WAIT_MS))
         return;
     struct later copy = *later;
     (void)timer_free(later->timer);
@@ -286,7 +289,7 @@ void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *d
     struct later *later = mem_alloc(sizeof *later);
     *later = (struct later){.sandbox = sandbox,
                             .timer = timer_new(sandbox->engine->loop, try_again, later),
-                            .until_ms = clock_now_ms() + SERVED_WAIT_MS,
+                            .since_ms = clock_now_ms(),
                             .done = done,
                             .ctx = ctx};
     buf_put(&later->image, image);

@@ -302,6 +302,15 @@ bool volume_is_served(struct engine *engine, struct str id)
     return holder != NULL && holder->is_helper;
 }
 
+/* And has nothing more to do: it goes as soon as its disk is synced. */
+bool volume_is_left(struct engine *engine, struct str id)
+{
+    const struct volume *volume = map_get(&engine->volumes, id);
+    const struct sandbox *holder =
+        volume == NULL ? NULL : map_get(&engine->sandboxes, str_of(volume->sandbox));
+    return holder != NULL && holder->is_helper && holder->is_deleting;
+}
+
 struct str volume_id(struct engine *engine, struct str tenant, struct str name)
 {
     struct err err = {0};
@@ -419,21 +428,64 @@ void volume_drop(struct engine *engine, struct str id, struct answer *answer)
         drop(volume, EVENT_VOLUME_DELETED, answer);
 }
 
+/* Somebody who waits for the place that served its files: that one is on its way out. */
+struct deleting {
+    struct want want;
+    struct engine *engine;
+    struct answer *answer;
+    struct arena arena;
+    struct str tenant, id;
+};
+
+static void begin_delete(struct engine *engine, struct str tenant, struct str id,
+                         struct answer *answer);
+
+static void on_left(struct want *want, UNUSED struct sandbox *sandbox, UNUSED const struct err *why)
+{
+    struct deleting *deleting = (struct deleting *)want;
+    begin_delete(deleting->engine, deleting->tenant, deleting->id, deleting->answer);
+    arena_done(&deleting->arena);
+    free(deleting);
+}
+
+static void delete_later(struct volume *volume, struct sandbox *holder, struct answer *answer)
+{
+    struct deleting *deleting = mem_alloc(sizeof *deleting);
+    deleting->want.call = on_left;
+    deleting->engine = volume->engine;
+    deleting->answer = answer;
+    deleting->tenant = arena_dup(&deleting->arena, volume->info.tenant);
+    deleting->id = arena_dup(&deleting->arena, volume->info.id);
+    sandbox_wait(holder, &deleting->want);
+}
+
+static void begin_delete(struct engine *engine, struct str tenant, struct str id,
+                         struct answer *answer)
+{
+    struct err err = {0};
+    struct engine_caller caller = {.tenant = tenant};
+    struct volume *volume = NULL;
+    if (engine_check_caller(engine, &caller, &err) == 0)
+        volume = find(engine, tenant, id, &err);
+    struct sandbox *holder =
+        volume == NULL ? NULL : map_get(&engine->sandboxes, str_of(volume->sandbox));
+    if (volume == NULL)
+        answer_give(answer, &err);
+    else if (volume->sandbox[0] == '\0')
+        drop(volume, EVENT_VOLUME_DELETED, answer);
+    else if (volume_is_left(engine, volume->info.id) && sandbox_is_moving(holder->info.state))
+        delete_later(volume, holder, answer);
+    else
+        answer_fail(answer, ERR_BUSY, "volume '%.*s' is in use by %s%s", STR_ARG(volume->info.id),
+                    volume_is_served(engine, volume->info.id) ? "a transfer of its files"
+                                                              : "sandbox ",
+                    volume_is_served(engine, volume->info.id) ? "" : volume->sandbox);
+}
+
 void engine_volume_delete(struct engine *engine, const struct engine_caller *caller, struct str id,
                           engine_done *done, void *ctx)
 {
-    struct answer *answer = answer_plain(engine, done, ctx);
-    struct err err = {0};
-    struct volume *volume = NULL;
-    if (engine_check_caller(engine, caller, &err) == 0)
-        volume = find(engine, caller->tenant, id, &err);
-    if (volume == NULL)
-        answer_give(answer, &err);
-    else if (volume->sandbox[0] != '\0')
-        answer_fail(answer, ERR_BUSY, "volume '%.*s' is in use by sandbox '%s'",
-                    STR_ARG(volume->info.id), volume->sandbox);
-    else
-        drop(volume, EVENT_VOLUME_DELETED, answer);
+    begin_delete(engine, caller->tenant, id, answer_plain(engine, done, ctx));
 }
 
 void volume_sweep(struct engine *engine, int64_t now)

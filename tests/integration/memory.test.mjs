@@ -80,3 +80,21 @@ test('what it cannot do is refused by code, with a word about it', T, async (t) 
     assert.match(error.message, words);
   }
 });
+
+test('a volume can be deleted right after its files were worked with', T, async (t) => {
+  const server = await open(t);
+  for (const tier of ['memory', 'jail']) {
+    for (let n = 0; n < 5; n++) {
+      const made = await server.post('/v1/volumes', { tier, capacityMb: 20 });
+      if (made.status !== 201) break; // no jails here
+      const at = `/v1/volumes/${(await made.json()).id}`, file = `${at}/files?path=/workspace/f`;
+      assert.equal((await server.get(file, { method: 'PUT', body: Buffer.alloc(3 << 20) })).status, 201);
+      const both = await Promise.all([server.get(file), server.post(`${at}/files/list`, { path: '/workspace' })]);
+      assert.deepEqual(both.map((answer) => answer.status), [200, 200]);
+      assert.equal((await both[0].arrayBuffer()).byteLength, 3 << 20);
+      const gone = await server.get(at, { method: 'DELETE' });
+      assert.equal(gone.status, 204, await gone.text());
+      assert.equal((await server.get(at)).status, 404);
+    }
+  }
+});
