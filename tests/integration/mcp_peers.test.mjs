@@ -24,7 +24,7 @@ function inspector(t) {
   symlinkSync(MODULES, join(dir, 'node_modules'));
   return async (...args) => {
     const { code, stdout, stderr } = await run([join(dir, 'inspector/cli/build/index.js'), ...args],
-      { bin: process.execPath, env: { ...process.env, TMPDIR: dir } });
+      { bin: process.execPath, env: { ...process.env, TMPDIR: dir, NODE_COMPILE_CACHE: join(dir, 'compiled') } });
     assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
     return JSON.parse(stdout);
   };
@@ -47,23 +47,30 @@ const calls = {
   move: [['from=none', 'to=other'], ({ error }) => assert.equal(error.code, 'not_found')],
 };
 
-for (const way of ['pipes', 'HTTP'])
-  test(`the inspector lists and calls every tool, over ${way}`, { ...T, skip }, async (t) => {
-    const ask = inspector(t);
-    const server = way === 'HTTP' ? await serve(t) : null;
-    const target = server ? [`${server.url}/mcp`, '--transport', 'http', '--header', `Authorization: Bearer ${server.token}`] : [BIN, 'mcp'];
-    const { tools } = await ask(...target, '--method', 'tools/list');
-    assert.deepEqual(tools.map(({ name }) => name).sort(), Object.keys(calls).sort());
-    const names = Object.keys(calls);
-    for (let i = 0; i < names.length; i += 4)
-      await Promise.all(names.slice(i, i + 4).map(async (name) => {
-        const [args, check] = calls[name];
-        const { content } = await ask(...target, '--method', 'tools/call', '--tool-name', name, '--tool-arg', ...args);
-        check(JSON.parse(content[0].text));
-      }));
-    assert.equal((await ask(...target, '--method', 'prompts/list')).prompts.length, 2);
-    assert.deepEqual((await ask(...target, '--method', 'resources/list')).resources, []);
-  });
+// What takes long is the start of Node, once for each call: so many at a time, and no pause between them.
+async function inParallel(most, jobs) {
+  const left = [...jobs];
+  await Promise.all(Array.from({ length: most }, async () => {
+    for (let job = left.shift(); job; job = left.shift()) await job();
+  }));
+}
+
+async function inspect(t, server) {
+  const ask = inspector(t);
+  const target = server ? [`${server.url}/mcp`, '--transport', 'http', '--header', `Authorization: Bearer ${server.token}`] : [BIN, 'mcp'];
+  const lists = [
+    ['tools/list', ({ tools }) => assert.deepEqual(tools.map(({ name }) => name).sort(), Object.keys(calls).sort())],
+    ['prompts/list', ({ prompts }) => assert.equal(prompts.length, 2)],
+    ['resources/list', ({ resources }) => assert.deepEqual(resources, [])],
+  ];
+  await inParallel(3, [
+    ...lists.map(([method, check]) => async () => check(await ask(...target, '--method', method))),
+    ...Object.entries(calls).map(([name, [args, check]]) => async () => {
+      const { content } = await ask(...target, '--method', 'tools/call', '--tool-name', name, '--tool-arg', ...args);
+      check(JSON.parse(content[0].text));
+    }),
+  ]);
+}
 
 // The suite expects a server without a token that has tools, prompts and files of certain names. Between them stands
 // this: it adds the token and says the names that this server has. Messages and streams pass as they are.
@@ -127,11 +134,19 @@ const scenarios = ['server-initialize', 'logging-set-level', 'ping', 'tools-list
   'resources-list', 'resources-subscribe', 'resources-unsubscribe', 'prompts-list', 'prompts-get-simple', 'prompts-get-with-args',
   'dns-rebinding-protection'];
 
-test('the conformance suite', { ...T, skip }, async (t) => {
-  const server = await serve(t);
+async function conform(t, server) {
   const url = await between(t, server);
   const dir = tempDir(t);
   const { stdout, stderr } = await run([CONFORMANCE, 'server', '--url', url, '--suite', 'all'], { bin: process.execPath, cwd: dir });
   const passed = [...stdout.matchAll(/^✓ ([\w-]+): \d+ passed, 0 failed/gm)].map(([, name]) => name);
   assert.deepEqual(scenarios.filter((name) => !passed.includes(name)), [], stdout.slice(-3000) + stderr);
+}
+
+// All three at once: the suite waits for most of its time.
+test('peers', { ...T, skip, concurrency: 3 }, async (t) => {
+  await Promise.all([
+    t.test('the inspector lists and calls every tool, over pipes', T, (t) => inspect(t)),
+    t.test('the inspector lists and calls every tool, over HTTP', T, async (t) => inspect(t, await serve(t))),
+    t.test('the conformance suite', T, async (t) => conform(t, await serve(t))),
+  ]);
 });
