@@ -26,7 +26,9 @@ typedef struct sg_client sg_client;
  * NULL when there is no token or the URL is not one. */
 SG_API sg_client *sg_open(const char *url, const char *token);
 /* A server of this program's own, for programs that want no daemon: `program` (NULL: "sandglass" of
- * the PATH) is started with a directory of its own and ends with sg_close. NULL when it cannot. */
+ * the PATH) is started as a child process with a directory of its own, spoken to through a socket,
+ * and ends with sg_close or with this program. Nothing of it runs inside this process, which so
+ * needs none of its privileges or libraries. NULL when it cannot be started. */
 SG_API sg_client *sg_open_local(const char *program);
 SG_API void sg_close(sg_client *client);
 /* Another file of trusted certificates, for a server with one of its own. */

@@ -88,7 +88,13 @@ const prompts = {
   test_simple_prompt: ['explore', () => ({ question: 'what is here?' })],
   test_prompt_with_arguments: ['explore', ({ arg1, arg2 }) => ({ question: `${arg1} ${arg2}` })],
 };
-const uris = { 'test://watched-resource': 'file://workspace/watched.txt' };
+// A file of the session, and what makes it before it is read.
+const uris = {
+  'test://watched-resource': ['watched.txt'],
+  'test://static-text': ['static.txt', 'echo text'],
+  'test://static-binary': ['static.bin', 'printf "\\000\\001\\377"'],
+  'test://template/123/data': ['template/123/data', 'echo the data of 123'],
+};
 
 function translate(message) {
   const { method, params } = message;
@@ -97,8 +103,20 @@ function translate(message) {
     const [name, argumentsOf] = prompts[params.name];
     message.params = { name, arguments: argumentsOf(params.arguments ?? {}) };
   }
-  if (params?.uri && uris[params.uri]) params.uri = uris[params.uri];
+  if (method === 'completion/complete' && prompts[params.ref.name])
+    Object.assign(params, { ref: { type: 'ref/prompt', name: 'analyze_file' }, argument: { ...params.argument, name: 'path' } });
+  if (params?.uri && uris[params.uri]) params.uri = `file://workspace/${uris[params.uri][0]}`;
   return message;
+}
+
+// The session is the suite's own: what it reads is written there first, with a tool of this server.
+async function prepare(server, headers, { method, params }) {
+  const [file, make] = method === 'resources/read' && uris[params.uri] || [];
+  if (make === undefined) return;
+  const call = { name: 'bash', arguments: { command: `mkdir -p "$(dirname ${file})"; ${make} > ${file}` } };
+  const response = await fetch(`${server.url}/mcp`, { method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 'prepare', method: 'tools/call', params: call }),
+    headers: { 'content-type': 'application/json', accept: 'application/json', authorization: `Bearer ${server.token}`, 'mcp-session-id': headers['mcp-session-id'] } });
+  assert.equal((await response.json()).result?.isError ?? false, false);
 }
 
 async function between(t, server) {
@@ -107,7 +125,9 @@ async function between(t, server) {
     const own = (value) => value?.replace(`:${port}`, `:${server.port}`);
     const pieces = [];
     for await (const piece of request) pieces.push(piece);
-    const body = pieces.length > 0 ? Buffer.from(JSON.stringify(translate(JSON.parse(Buffer.concat(pieces))))) : undefined;
+    const message = pieces.length > 0 ? JSON.parse(Buffer.concat(pieces)) : undefined;
+    if (message) await prepare(server, request.headers, message);
+    const body = message && Buffer.from(JSON.stringify(translate(message)));
     const headers = { ...request.headers, host: own(request.headers.host), authorization: `Bearer ${server.token}` };
     if (headers.origin) headers.origin = own(headers.origin);
     delete headers['transfer-encoding'];
@@ -127,11 +147,10 @@ async function between(t, server) {
   return `http://127.0.0.1:${proxy.address().port}/mcp`;
 }
 
-// Left out: what this server does not offer (audio, sampling, elicitation, completion), and what can only be answered
-// with the suite's own texts.
-const scenarios = ['server-initialize', 'logging-set-level', 'ping', 'tools-list', 'tools-call-simple-text', 'tools-call-image',
+// docs/MCP.md names those that are left out, and why.
+const scenarios = ['server-initialize', 'logging-set-level', 'ping', 'completion-complete', 'tools-list', 'tools-call-simple-text', 'tools-call-image',
   'tools-call-with-logging', 'tools-call-error', 'tools-call-with-progress', 'server-sse-polling', 'server-sse-multiple-streams',
-  'resources-list', 'resources-subscribe', 'resources-unsubscribe', 'prompts-list', 'prompts-get-simple', 'prompts-get-with-args',
+  'resources-list', 'resources-read-text', 'resources-read-binary', 'resources-templates-read', 'resources-subscribe', 'resources-unsubscribe', 'prompts-list', 'prompts-get-simple', 'prompts-get-with-args',
   'dns-rebinding-protection'];
 
 async function conform(t, server) {
