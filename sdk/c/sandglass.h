@@ -94,6 +94,8 @@ SG_API int sg_file_write(sg_client *client, const char *sandbox, const char *pat
 typedef struct sg_zones sg_zones;
 SG_API sg_zones *sg_zones_open(const char *program, const char *workspace, const char *cache,
                                int read_only);
+/* Both zones below one directory, which is made with them. */
+SG_API sg_zones *sg_zones_open_root(const char *program, const char *root, int read_only);
 SG_API void sg_zones_close(sg_zones *zones);
 SG_API const char *sg_zones_error(const sg_zones *zones);
 SG_API const char *sg_zones_error_code(const sg_zones *zones);
