@@ -26,7 +26,9 @@ typedef struct sg_client sg_client;
  * NULL when there is no token or the URL is not one. */
 SG_API sg_client *sg_open(const char *url, const char *token);
 /* A server of this program's own, for programs that want no daemon: `program` (NULL: "sandglass" of
- * the PATH) is started with a directory of its own and ends with sg_close. NULL when it cannot. */
+ * the PATH) is started as a child process with a directory of its own, spoken to through a socket,
+ * and ends with sg_close or with this program. Nothing of it runs inside this process, which so
+ * needs none of its privileges or libraries. NULL when it cannot be started. */
 SG_API sg_client *sg_open_local(const char *program);
 SG_API void sg_close(sg_client *client);
 /* Another file of trusted certificates, for a server with one of its own. */
@@ -92,6 +94,8 @@ SG_API int sg_file_write(sg_client *client, const char *sandbox, const char *pat
 typedef struct sg_zones sg_zones;
 SG_API sg_zones *sg_zones_open(const char *program, const char *workspace, const char *cache,
                                int read_only);
+/* Both zones below one directory, which is made with them. */
+SG_API sg_zones *sg_zones_open_root(const char *program, const char *root, int read_only);
 SG_API void sg_zones_close(sg_zones *zones);
 SG_API const char *sg_zones_error(const sg_zones *zones);
 SG_API const char *sg_zones_error_code(const sg_zones *zones);

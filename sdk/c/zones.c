@@ -36,18 +36,18 @@ static int fail_gone(sg_zones *zones)
         "the worker of the zones has ended: is the program there, and are its directories?");
 }
 
-static void run_worker(const char *program, const char *workspace, const char *cache, int read_only,
-                       int fd)
+/* What the worker may reach: options and their values, NULL for none. */
+struct reach {
+    const char *option[2], *value[2];
+};
+
+static void run_worker(const char *program, const struct reach *reach, int read_only, int fd)
 {
-    char first[ZONE_ARG_SIZE], second[ZONE_ARG_SIZE];
     const char *argv[10] = {program, "fs"};
     int count = 2;
-    (void)snprintf(first, sizeof first, "workspace=%s", workspace == NULL ? "" : workspace);
-    (void)snprintf(second, sizeof second, "cache=%s", cache == NULL ? "" : cache);
-    if (workspace != NULL)
-        argv[count++] = "--direct", argv[count++] = first;
-    if (cache != NULL)
-        argv[count++] = "--direct", argv[count++] = second;
+    for (int i = 0; i < 2; i++)
+        if (reach->option[i] != NULL)
+            argv[count++] = reach->option[i], argv[count++] = reach->value[i];
     if (read_only)
         argv[count++] = "--read-only";
     argv[count] = "serve";
@@ -56,8 +56,7 @@ static void run_worker(const char *program, const char *workspace, const char *c
     _exit(127);
 }
 
-sg_zones *sg_zones_open(const char *program, const char *workspace, const char *cache,
-                        int read_only)
+static sg_zones *start(const char *program, const struct reach *reach, int read_only)
 {
     int ends[2];
     sg_zones *zones = calloc(1, sizeof *zones);
@@ -70,7 +69,7 @@ sg_zones *sg_zones_open(const char *program, const char *workspace, const char *
     zones->fd = ends[0];
     zones->pid = fork();
     if (zones->pid == 0)
-        run_worker(program, workspace, cache, read_only, ends[1]);
+        run_worker(program, reach, read_only, ends[1]);
     (void)close(ends[1]);
     if (zones->pid < 0) {
         (void)close(zones->fd);
@@ -78,6 +77,24 @@ sg_zones *sg_zones_open(const char *program, const char *workspace, const char *
         return NULL;
     }
     return zones;
+}
+
+sg_zones *sg_zones_open(const char *program, const char *workspace, const char *cache,
+                        int read_only)
+{
+    char first[ZONE_ARG_SIZE], second[ZONE_ARG_SIZE];
+    (void)snprintf(first, sizeof first, "workspace=%s", workspace == NULL ? "" : workspace);
+    (void)snprintf(second, sizeof second, "cache=%s", cache == NULL ? "" : cache);
+    struct reach reach = {
+        .option = {workspace == NULL ? NULL : "--direct", cache == NULL ? NULL : "--direct"},
+        .value = {first, second}};
+    return start(program, &reach, read_only);
+}
+
+sg_zones *sg_zones_open_root(const char *program, const char *root, int read_only)
+{
+    struct reach reach = {.option = {"--root"}, .value = {root}};
+    return root == NULL ? NULL : start(program, &reach, read_only);
 }
 
 void sg_zones_close(sg_zones *zones)

@@ -110,6 +110,7 @@ static void put_capabilities(struct json_out *out)
     json_key(out, "listChanged"), json_put_bool(out, true);
     json_end_object(out);
     json_key(out, "prompts"), json_begin_object(out), json_end_object(out);
+    json_key(out, "completions"), json_begin_object(out), json_end_object(out);
     json_key(out, "logging"), json_begin_object(out), json_end_object(out);
     json_end_object(out);
 }
@@ -170,7 +171,7 @@ static void list_templates(struct mcp *mcp, struct str id, UNUSED const struct j
     json_key(&out, "resourceTemplates");
     json_begin_array(&out);
     json_begin_object(&out);
-    json_key(&out, "uriTemplate"), json_put_cstr(&out, "file://workspace/{+path}");
+    json_key(&out, "uriTemplate"), json_put_cstr(&out, MCP_FILE_TEMPLATE);
     json_key(&out, "name"), json_put_cstr(&out, "workspace");
     json_key(&out, "title"), json_put_cstr(&out, "Files of the sandbox");
     json_end_object(&out);
@@ -207,6 +208,14 @@ static const struct prompt {
      "Answer this from the files in /workspace, with list, glob, grep and read; name the files and "
      "lines that you rely on: %.*s"},
 };
+
+const char *mcp_prompt_argument(struct str name)
+{
+    for (size_t i = 0; i < countof(prompts); i++)
+        if (str_eq(name, str_of(prompts[i].name)))
+            return prompts[i].argument;
+    return NULL;
+}
 
 static void list_prompts(struct mcp *mcp, struct str id, UNUSED const struct json_t *params)
 {
@@ -299,6 +308,7 @@ static const struct method {
     {"resources/unsubscribe", mcp_unsubscribe},
     {"prompts/list", list_prompts},
     {"prompts/get", get_prompt},
+    {"completion/complete", mcp_complete},
     {"logging/setLevel", set_level},
 };
 

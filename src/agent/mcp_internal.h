@@ -41,7 +41,7 @@ struct mcp_call {
     char *progress_token; /* JSON text, NULL when no progress is wanted */
     int64_t progress;
     struct tool_run *run; /* of tools/call */
-    struct buf uri;       /* of resources/read */
+    struct buf uri;       /* of resources/read; what stands before completed paths */
 };
 
 struct mcp_call *mcp_call_new(struct mcp *mcp, struct str id, const struct json_t *params);
@@ -61,7 +61,14 @@ void mcp_send_note(struct mcp *mcp, struct str about, struct json_out *out);
 void mcp_call_tool(struct mcp *mcp, struct str id, const struct json_t *params);
 void mcp_cancel(struct mcp *mcp, const struct json_t *params);
 
+/* mcp_complete.c */
+void mcp_complete(struct mcp *mcp, struct str id, const struct json_t *params);
+
+/* mcp.c. The name of the prompt's one argument; NULL when there is no such prompt. */
+const char *mcp_prompt_argument(struct str name);
+
 /* mcp_files.c */
+#define MCP_FILE_TEMPLATE "file://workspace/{+path}"
 void mcp_list_files(struct mcp *mcp, struct str id, const struct json_t *params);
 void mcp_read_file(struct mcp *mcp, struct str id, const struct json_t *params);
 void mcp_subscribe(struct mcp *mcp, struct str id, const struct json_t *params);

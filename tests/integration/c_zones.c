@@ -1,5 +1,5 @@
 /* The zones of the C library as a command: c_zones PROGRAM DIR VERB PATH, data on standard input.
- */
+ * DIR is /workspace; root:DIR has both zones in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,9 @@ int main(int argc, char **argv)
 {
     if (argc != 5)
         return 2;
-    sg_zones *zones = sg_zones_open(argv[1], argv[2], NULL, 0);
+    sg_zones *zones = strncmp(argv[2], "root:", 5) == 0
+                          ? sg_zones_open_root(argv[1], argv[2] + 5, 0)
+                          : sg_zones_open(argv[1], argv[2], NULL, 0);
     if (zones == NULL)
         return 2;
     int result = run(zones, argv[3], argv[4]);

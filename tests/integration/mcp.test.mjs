@@ -120,6 +120,16 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     const { messages } = await it.getPrompt({ name: prompts[0].name, arguments: { path: 'bin' } });
     assert.match(messages[0].content.text, /bin/);
     await assert.rejects(it.getPrompt({ name: prompts[0].name }), /path is missing/);
+    const complete = async (ref, value, name = 'path') => (await it.complete({ ref, argument: { name, value } })).completion;
+    const prompt = { type: 'ref/prompt', name: 'analyze_file' }, template = { type: 'ref/resource', uri: 'file://workspace/{+path}' };
+    assert.deepEqual(await complete(prompt, 'b'), { values: ['bin'], hasMore: false });
+    assert.deepEqual((await complete(prompt, '/workspace/so')).values, ['/workspace/some dir/ü.txt']);
+    assert.deepEqual((await complete(template, '')).values, ['bin', 'some dir/ü.txt']);
+    assert.deepEqual((await complete(template, '{*')).values, []);
+    assert.deepEqual((await complete(template, '../../etc/pass')).values, []);
+    assert.deepEqual((await complete({ type: 'ref/prompt', name: 'explore' }, 'b', 'question')).values, []);
+    await assert.rejects(complete({ type: 'ref/prompt', name: 'none' }, 'b'), /prompts\/list/);
+    await assert.rejects(complete(prompt, 'b', 'none'), /none of that name/);
   });
 }
 

@@ -121,6 +121,7 @@ const backends = [
   ['single', onHost((dir) => createSandbox({ mode: 'single', directory: dir, bin: BIN })), false, '.'],
   ['command line', onHost(cli), false, '.'],
   ['the C library', onHost(ofC), false, '.'],
+  ['the C library, sandboxed', onHost((dir) => ofC(`root:${join(dir, 'root')}`)), true, 'root/workspace'],
   ['a server\'s directories', onServersHost(({ url, token }) => createSandbox({ mode: 'remote', zone: 'reports', client: { url, token } })), false, '.'],
   ['a server\'s directories, command line', onServersHost(farCli), false, '.'],
   ['a server\'s directories, HTTP', onServersHost(http), false, '.'],

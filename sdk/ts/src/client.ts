@@ -38,6 +38,11 @@ function environment(name: string): string | undefined {
   return process?.env?.[name];
 }
 
+function isBrowser(): boolean {
+  const { process } = globalThis as { process?: { versions?: { node?: string } } };
+  return process?.versions?.node === undefined;
+}
+
 /** One server and one token. Sandboxes, sessions and the rest hold a client and share it. */
 export class Client {
   readonly url: string;
@@ -96,8 +101,7 @@ export class Client {
 
   /** Browsers cannot put the token on a WebSocket's handshake, and Node before 22 has none. */
   get canSendHeadersOnWebSocket(): boolean {
-    const { process, WebSocket: Socket } = globalThis as { process?: { versions?: { node?: string } }; WebSocket?: unknown };
-    return Socket !== undefined && process?.versions?.node !== undefined;
+    return (globalThis as { WebSocket?: unknown }).WebSocket !== undefined && !isBrowser();
   }
 
   /** Where canSendHeadersOnWebSocket. */
@@ -113,7 +117,9 @@ export class Client {
       headers['content-type'] = 'application/json';
       body = JSON.stringify(options.json);
     }
-    const isStream = typeof ReadableStream !== 'undefined' && body instanceof ReadableStream;
+    // Browsers send streams over HTTP/2 alone, or not at all: there it is gathered first.
+    if (body instanceof ReadableStream && isBrowser()) body = await new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>).blob();
+    const isStream = body instanceof ReadableStream;
     const timer = new Deadline(this.#timeoutMs, options.signal);
     try {
       const response = await this.#fetch(this.url + path + queryOf(options.query), {
@@ -195,5 +201,7 @@ function causeOf(error: unknown): string {
 
 /** For creates: the same key again gives the first object instead of a second one. */
 export function idempotencyKey(): string {
-  return globalThis.crypto.randomUUID();
+  // randomUUID is not there on pages that came over plain HTTP from another machine.
+  const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

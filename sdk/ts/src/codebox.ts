@@ -1,7 +1,8 @@
 import { errorOf } from './errors.js';
 import type { FileContent } from './files.js';
 import type { FileInfo, SandboxSpec } from './types.js';
-import { Sandbox, type Connection } from './sandbox.js';
+import type { Connection } from './objects.js';
+import { Sandbox } from './sandbox.js';
 
 /** What code gave, in the one form that matters most: an error, a picture, or text. */
 export interface CodeBoxOutput {

@@ -77,7 +77,7 @@ export class Files {
     return file;
   }
 
-  /** Writes from a stream, in pieces: for files that should not stand in memory. */
+  /** Writes from a stream, in pieces: for files that should not stand in memory. Browsers gather it into a Blob first. */
   upload(path: string, content: ReadableStream<Uint8Array> | Blob, options: WriteOptions = {}): Promise<FileInfo> {
     return this.write(path, content, options);
   }

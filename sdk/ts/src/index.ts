@@ -7,7 +7,8 @@ export { Files, type FileContent, type GrepOptions, type ListOptions, type SignO
 export { Pty, Ptys, type AttachOptions, type PtyOptions } from './pty.js';
 export { runOnce } from './once.js';
 export type { ChangedFile, RunError, RunOptions, RunResult, RunValue } from './run.js';
-export { Sandbox, type Connection, type SandboxChange, type SandboxFilter } from './sandbox.js';
+export type { Connection } from './objects.js';
+export { Sandbox, type SandboxChange, type SandboxFilter } from './sandbox.js';
 export { Session, type SessionSpec } from './session.js';
 export { Snapshot, type SnapshotSpec } from './snapshot.js';
 export { systemPrompt, type ToolAnswer, type ToolImage, type ToolName, type ToolTarget } from './tools.js';

@@ -1,6 +1,6 @@
 import { Client } from './client.js';
 import { runCode, type RunOptions, type RunResult } from './run.js';
-import type { Connection } from './sandbox.js';
+import type { Connection } from './objects.js';
 
 const ofIsolates = new Set([undefined, 'js', 'ts', 'tsx', 'javascript', 'typescript']);
 

@@ -1,15 +1,11 @@
-import { Client, idempotencyKey, type CallOptions, type ClientOptions } from './client.js';
+import { Client, idempotencyKey, type CallOptions } from './client.js';
 import { Commands } from './commands.js';
 import { Files } from './files.js';
+import { findObject, listObjects, makeObject, type Connection } from './objects.js';
 import { Ptys } from './pty.js';
 import { runCode, type RunOptions, type RunResult } from './run.js';
 import { callTool, systemPrompt, type ToolAnswer, type ToolName, type ToolTarget } from './tools.js';
 import type { CheckpointInfo, Limits, Page, SandboxInfo, SandboxSpec, SandboxState, Secret } from './types.js';
-
-/** A client, or what makes one. */
-export interface Connection {
-  client?: Client | ClientOptions;
-}
 
 export interface SandboxFilter extends Page {
   state?: SandboxState | SandboxState[];
@@ -48,26 +44,20 @@ export class Sandbox implements ToolTarget {
 
   /** Makes one; it runs when this gives it. */
   static async create(options: SandboxSpec & Connection & CallOptions = {}): Promise<Sandbox> {
-    const { client: connection, signal, ...spec } = options;
-    const client = Client.from(connection);
-    const info = await client.json<SandboxInfo>('POST', '/v1/sandboxes', { json: spec, repeatable: true,
-      headers: { 'idempotency-key': idempotencyKey() }, ...(signal ? { signal } : {}) });
-    return new Sandbox(client, info);
+    return new Sandbox(...await makeObject<SandboxInfo>('sandboxes', options));
   }
 
   /** One that is there, by its id. */
   static async get(id: string, options: Connection & CallOptions = {}): Promise<Sandbox> {
-    const { client: connection, ...rest } = options;
-    const client = Client.from(connection);
-    return new Sandbox(client, await client.json<SandboxInfo>('GET', `/v1/sandboxes/${encodeURIComponent(id)}`, rest));
+    return new Sandbox(...await findObject<SandboxInfo>('sandboxes', id, options));
   }
 
   /** Those that are there, the newest last. */
   static async list(options: SandboxFilter & Connection & CallOptions = {}): Promise<{ sandboxes: SandboxInfo[]; next: string | null }> {
-    const { client: connection, signal, state, metadata, ...query } = options;
+    const { state, metadata, ...rest } = options;
     const labels = metadata && Object.entries(metadata).map(([key, value]) => `${key}=${value}`).join(',');
-    return Client.from(connection).json('GET', '/v1/sandboxes', {
-      query: { ...query, state: Array.isArray(state) ? state.join(',') : state, metadata: labels }, ...(signal ? { signal } : {}) });
+    const query = { state: Array.isArray(state) ? state.join(',') : state, metadata: labels };
+    return listObjects('sandboxes', { ...rest, ...query });
   }
 
   get id(): string {

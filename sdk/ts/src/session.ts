@@ -1,8 +1,9 @@
-import { Client, idempotencyKey, type CallOptions } from './client.js';
+import type { CallOptions, Client } from './client.js';
 import { Commands } from './commands.js';
 import { Files } from './files.js';
+import { findObject, listObjects, makeObject, type Connection } from './objects.js';
 import { runCode, type RunOptions, type RunResult } from './run.js';
-import { Sandbox, type Connection } from './sandbox.js';
+import { Sandbox } from './sandbox.js';
 import { callTool, systemPrompt, type ToolAnswer, type ToolName, type ToolTarget } from './tools.js';
 import type { Page, SandboxInfo, SandboxSpec, SessionInfo } from './types.js';
 
@@ -32,22 +33,15 @@ export class Session implements ToolTarget {
   }
 
   static async create(options: SessionSpec & Connection & CallOptions = {}): Promise<Session> {
-    const { client: connection, signal, ...spec } = options;
-    const client = Client.from(connection);
-    const info = await client.json<SessionInfo>('POST', '/v1/sessions', { json: spec, repeatable: true,
-      headers: { 'idempotency-key': idempotencyKey() }, ...(signal ? { signal } : {}) });
-    return new Session(client, info);
+    return new Session(...await makeObject<SessionInfo>('sessions', options));
   }
 
   static async get(id: string, options: Connection & CallOptions = {}): Promise<Session> {
-    const { client: connection, ...rest } = options;
-    const client = Client.from(connection);
-    return new Session(client, await client.json<SessionInfo>('GET', `/v1/sessions/${encodeURIComponent(id)}`, rest));
+    return new Session(...await findObject<SessionInfo>('sessions', id, options));
   }
 
   static async list(options: Page & Connection & CallOptions = {}): Promise<{ sessions: SessionInfo[]; next: string | null }> {
-    const { client: connection, signal, ...query } = options;
-    return Client.from(connection).json('GET', '/v1/sessions', { query: { ...query }, ...(signal ? { signal } : {}) });
+    return listObjects('sessions', options);
   }
 
   get id(): string {

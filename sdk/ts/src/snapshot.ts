@@ -1,6 +1,6 @@
-import { Client, idempotencyKey, type CallOptions } from './client.js';
+import { Client, type CallOptions } from './client.js';
 import type { FileContent } from './files.js';
-import type { Connection } from './sandbox.js';
+import { findObject, listObjects, makeObject, type Connection } from './objects.js';
 import type { Page, SnapshotInfo } from './types.js';
 
 /** From exactly one of dependencies, sandbox and directory. */
@@ -26,11 +26,7 @@ export class Snapshot {
 
   /** Answers when it is made. */
   static async create(options: SnapshotSpec & Connection & CallOptions): Promise<Snapshot> {
-    const { client: connection, signal, ...spec } = options;
-    const client = Client.from(connection);
-    const info = await client.json<SnapshotInfo>('POST', '/v1/snapshots', { json: spec, repeatable: true,
-      headers: { 'idempotency-key': idempotencyKey() }, ...(signal ? { signal } : {}) });
-    return new Snapshot(client, info);
+    return new Snapshot(...await makeObject<SnapshotInfo>('snapshots', options));
   }
 
   /** From a tar (plain, gzip or zstd), or from what `export` gave. */
@@ -43,14 +39,11 @@ export class Snapshot {
   }
 
   static async get(id: string, options: Connection & CallOptions = {}): Promise<Snapshot> {
-    const { client: connection, ...rest } = options;
-    const client = Client.from(connection);
-    return new Snapshot(client, await client.json<SnapshotInfo>('GET', `/v1/snapshots/${encodeURIComponent(id)}`, rest));
+    return new Snapshot(...await findObject<SnapshotInfo>('snapshots', id, options));
   }
 
   static async list(options: Page & Connection & CallOptions = {}): Promise<{ snapshots: SnapshotInfo[]; next: string | null }> {
-    const { client: connection, signal, ...query } = options;
-    return Client.from(connection).json('GET', '/v1/snapshots', { query: { ...query }, ...(signal ? { signal } : {}) });
+    return listObjects('snapshots', options);
   }
 
   get id(): string {

@@ -1,6 +1,6 @@
-import { Client, idempotencyKey, type CallOptions } from './client.js';
+import type { CallOptions, Client } from './client.js';
 import { Files } from './files.js';
-import type { Connection } from './sandbox.js';
+import { findObject, listObjects, makeObject, type Connection } from './objects.js';
 import type { Page, Tier, VolumeInfo } from './types.js';
 
 export interface VolumeSpec {
@@ -25,23 +25,16 @@ export class Volume {
   }
 
   static async create(options: VolumeSpec & Connection & CallOptions = {}): Promise<Volume> {
-    const { client: connection, signal, ...spec } = options;
-    const client = Client.from(connection);
-    const info = await client.json<VolumeInfo>('POST', '/v1/volumes', { json: spec, repeatable: true,
-      headers: { 'idempotency-key': idempotencyKey() }, ...(signal ? { signal } : {}) });
-    return new Volume(client, info);
+    return new Volume(...await makeObject<VolumeInfo>('volumes', options));
   }
 
   /** By id or name. */
   static async get(id: string, options: Connection & CallOptions = {}): Promise<Volume> {
-    const { client: connection, ...rest } = options;
-    const client = Client.from(connection);
-    return new Volume(client, await client.json<VolumeInfo>('GET', `/v1/volumes/${encodeURIComponent(id)}`, rest));
+    return new Volume(...await findObject<VolumeInfo>('volumes', id, options));
   }
 
   static async list(options: Page & Connection & CallOptions = {}): Promise<{ volumes: VolumeInfo[]; next: string | null }> {
-    const { client: connection, signal, ...query } = options;
-    return Client.from(connection).json('GET', '/v1/volumes', { query: { ...query }, ...(signal ? { signal } : {}) });
+    return listObjects('volumes', options);
   }
 
   get id(): string {

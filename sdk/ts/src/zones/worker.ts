@@ -83,7 +83,9 @@ export class WorkerBackend implements ZoneBackend {
   }
 
   async #start(): Promise<ChildProcess> {
-    const { spawn } = await import('node:child_process');
+    const { spawn } = await import('node:child_process').catch((error: unknown) => {
+      throw new ZoneError('UNAVAILABLE', 'directories of this machine are out of reach here: in a browser use mode remote, sandbox or memory', undefined, error);
+    });
     if (this.#child) return this.#child;
     const child = spawn(this.#bin, ['fs', ...this.#args, 'serve'], { stdio: ['pipe', 'pipe', 'pipe'] });
     this.#child = child;

@@ -1,5 +1,6 @@
 import { Client, type CallOptions, type ClientOptions } from '../client.js';
-import { Sandbox, type Connection } from '../sandbox.js';
+import type { Connection } from '../objects.js';
+import { Sandbox } from '../sandbox.js';
 import { Session } from '../session.js';
 import type { ToolAnswer, ToolName, ToolTarget } from '../tools.js';
 import { Volume } from '../volume.js';
