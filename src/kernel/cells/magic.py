@@ -134,10 +134,15 @@ class Magics:
         return self._timed(rest)
 
     def line_timeit(self, rest):
+        options = {}
+        while found := re.match(r"-([nr])\s*(\d+)\s+", rest):
+            options[found[1]] = max(1, int(found[2]))
+            rest = rest[found.end():]
         timer = timeit.Timer(rest, globals=self.namespace)
-        count, _ = timer.autorange()
-        best = min(timer.repeat(5, count)) / count
-        print(f"{best * 1e6:.3g} us per loop (best of 5, {count} loops each)")
+        count = options.get("n") or timer.autorange()[0]
+        repeats = options.get("r", 5)
+        best = min(timer.repeat(repeats, count)) / count
+        print(f"{best * 1e6:.3g} us per loop (best of {repeats}, {count} loops each)")
 
     def _timed(self, code):
         wall, cpu = time.perf_counter(), time.process_time()
