@@ -33,43 +33,8 @@ enum {
 
 static struct warden_link *warden;
 
-static void check(int done, const struct err *err)
-{
-    if (done >= 0)
-        return;
-    (void)fprintf(stderr, "bench: %s\n", err->msg);
-    exit(1);
-}
-
 static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
                                   "LANG=C.UTF-8", NULL};
-
-/* Waits for an event of this type; its text goes to nobody. */
-static size_t wait_for(struct kernel *kernel, enum kernel_event_type type)
-{
-    size_t bytes = 0;
-    for (;;) {
-        struct kernel_event event;
-        while (kernel_next(kernel, &event)) {
-            bytes += event.type == KERNEL_STDOUT ? event.text.len : 0;
-            if (event.type == type)
-                return bytes;
-            if (event.type == KERNEL_GONE || event.type == KERNEL_ERROR) {
-                (void)fprintf(stderr, "bench: the kernel failed: %.*s\n", STR_ARG(event.text));
-                exit(1);
-            }
-        }
-        int fds[3];
-        struct pollfd polled[3];
-        kernel_fds(kernel, fds);
-        for (int i = 0; i < 3; i++)
-            polled[i] = (struct pollfd){
-                .fd = fds[i],
-                .events =
-                    (short)(i == 0 && kernel_wants_write(kernel) ? POLLIN | POLLOUT : POLLIN)};
-        (void)poll(polled, 3, -1);
-    }
-}
 
 static struct place fork_one(const struct jail_plan *plan)
 {
@@ -78,25 +43,18 @@ static struct place fork_one(const struct jail_plan *plan)
     int inner[3];
     struct jail_command command = {.env = env};
     uint32_t id;
-    check(jail_make(warden, plan, &place.jail, &err), &err);
-    check(kernel_open(&place.kernel, inner, &err), &err);
-    check(jail_ask_fork(place.jail, &command, inner, &id, &err), &err);
+    runtimes_step("a jail is made, a kernel forked into it and its first code run");
+    runtimes_check(jail_make(warden, plan, &place.jail, &err), &err);
+    runtimes_check(kernel_open(&place.kernel, inner, &err), &err);
+    runtimes_check(jail_ask_fork(place.jail, &command, inner, &id, &err), &err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
 }
 
-static void place_done(struct place *place)
+static void run(struct place *place, const char *code, enum kernel_event_type until)
 {
-    place->kernel = kernel_free(place->kernel);
-    place->jail = jail_free(place->jail);
-}
-
-static void run_code(struct kernel *kernel, const char *code, enum kernel_event_type until)
-{
-    struct err err = {0};
-    check(kernel_run(kernel, str_of(code), STR("python"), (struct str){0}, &err), &err);
-    (void)wait_for(kernel, until);
+    (void)runtimes_run(place, code, STR("python"), until);
 }
 
 /* Keeps a processor awake while the pool fills. */
@@ -104,11 +62,6 @@ static void settle(void)
 {
     for (int64_t until = clock_now_ms() + SETTLE_MS; clock_now_ms() < until;)
         ;
-}
-
-static double since_us(int64_t begin_ns)
-{
-    return (double)(clock_now_ns() - begin_ns) / 1000;
 }
 
 /* From the question for a sandbox to the first byte of output; its end is not counted. */
@@ -121,9 +74,9 @@ static void fresh(struct bench *bench, const char *name, const struct jail_plan 
             settle();
         int64_t begin = clock_now_ns();
         struct place place = fork_one(plan);
-        run_code(place.kernel, FIRST, KERNEL_STDOUT);
-        samples[i] = since_us(begin);
-        place_done(&place);
+        run(&place, FIRST, KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
     }
     bench_samples(bench, name, "us", samples, SAMPLES, "python_cold", note);
 }
@@ -136,15 +89,14 @@ static void pooled(struct bench *bench)
     for (int i = 0; i < SAMPLES; i++) {
         for (int j = 0; i % BLOCK == 0 && j < BLOCK; j++) {
             ready[j] = fork_one(&(struct jail_plan){0});
-            run_code(ready[j].kernel, "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})",
-                     KERNEL_DONE);
+            run(&ready[j], "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})", KERNEL_DONE);
         }
         if (i % BLOCK == 0)
             settle();
         int64_t begin = clock_now_ns();
-        run_code(ready[i % BLOCK].kernel, FIRST, KERNEL_STDOUT);
-        samples[i] = since_us(begin);
-        place_done(&ready[i % BLOCK]);
+        run(&ready[i % BLOCK], FIRST, KERNEL_STDOUT);
+        samples[i] = runtimes_since_us(begin);
+        runtimes_place_done(&ready[i % BLOCK]);
     }
     bench_samples(bench, "python_fresh_pooled", "us", samples, SAMPLES, "python_cold",
                   "a jail with a kernel in it, both made ahead by the caller");
@@ -154,25 +106,22 @@ static void next(struct bench *bench)
 {
     static double samples[NEXT];
     struct place place = fork_one(&(struct jail_plan){0});
-    run_code(place.kernel, FIRST, KERNEL_DONE);
+    run(&place, FIRST, KERNEL_DONE);
     for (int i = 0; i < NEXT; i++) {
         int64_t begin = clock_now_ns();
-        run_code(place.kernel, "1 + 1", KERNEL_DONE);
-        samples[i] = since_us(begin);
+        run(&place, "1 + 1", KERNEL_DONE);
+        samples[i] = runtimes_since_us(begin);
     }
     bench_samples(bench, "python_next", "us", samples, NEXT, "ipykernel_next",
                   "1 + 1 in a live kernel, until its end is told");
     int64_t begin = clock_now_ns();
-    struct err err = {0};
-    check(kernel_run(place.kernel,
-                     STR("import sys\nx = 'a' * 1023 + '\\n'\n"
-                         "for _ in range(100 * 1024): sys.stdout.write(x)"),
-                     STR("python"), (struct str){0}, &err),
-          &err);
-    size_t bytes = wait_for(place.kernel, KERNEL_DONE);
-    bench_figure(bench, "python_output", "MB/s", (double)bytes / since_us(begin), NULL,
+    size_t bytes = runtimes_run(&place,
+                                "import sys\nx = 'a' * 1023 + '\\n'\n"
+                                "for _ in range(100 * 1024): sys.stdout.write(x)",
+                                STR("python"), KERNEL_DONE);
+    bench_figure(bench, "python_output", "MB/s", (double)bytes / runtimes_since_us(begin), NULL,
                  "100 MB of lines through the kernel's pipe");
-    place_done(&place);
+    runtimes_place_done(&place);
 }
 
 static void memory(struct bench *bench)
@@ -181,13 +130,13 @@ static void memory(struct bench *bench)
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         places[i] = fork_one(&(struct jail_plan){0});
-        run_code(places[i].kernel, FIRST, KERNEL_DONE);
+        run(&places[i], FIRST, KERNEL_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_memory", "MB", (double)(after - before) / 1024 / MANY,
                  "python_plain_memory", "PSS of each of 100 kernels that ran, with its jail");
     for (int i = 0; i < MANY; i++)
-        place_done(&places[i]);
+        runtimes_place_done(&places[i]);
 }
 
 int main(int argc, char **argv)
@@ -195,23 +144,28 @@ int main(int argc, char **argv)
     struct err err = {0};
     char missing[96];
     struct bench *bench = bench_begin("runtimes");
-    check(warden_start(&warden, &err), &err);
+    runtimes_step("the warden starts and makes its template");
+    runtimes_check(warden_start(&warden, &err), &err);
     AUTO_CLOSE int program = runtime_program("kernel-python", &err);
-    check(program, &err);
-    check(warden_template(warden, program, IMPORTS, missing, &err), &err);
+    runtimes_check(program, &err);
+    runtimes_check(warden_template(warden, program, IMPORTS, missing, &err), &err);
     if (missing[0] != '\0')
         (void)fprintf(stderr, "bench: without %s\n", missing);
     fresh(bench, "python_fresh_unpooled", &(struct jail_plan){0},
           "jail made and kernel forked on demand");
-    check(warden_pool(warden, &(struct jail_plan){0}, POOL, 0, &err), &err);
+    runtimes_check(warden_pool(warden, &(struct jail_plan){0}, POOL, 0, &err), &err);
     fresh(bench, "python_fresh_forked", &(struct jail_plan){0},
           "a jail of the pool, the kernel forked on demand");
     pooled(bench);
+    runtimes_step("plain interpreters start");
     runtimes_cold(bench, COLD);
     next(bench);
+    runtimes_step("Jupyter's kernels start and run");
     runtimes_ipykernel(bench);
     memory(bench);
+    runtimes_step("plain interpreters wait, to be measured");
     runtimes_plain_memory(bench, MANY / 5);
+    runtimes_step("the server runs code over HTTP");
     warden = warden_free(warden);
     runtimes_http(bench);
     runtimes_node(bench);

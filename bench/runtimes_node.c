@@ -24,37 +24,6 @@ static struct warden_link *warden;
 static const struct runtime *node;
 static struct runtime_places places;
 
-static void check(int done, const struct err *err)
-{
-    if (done >= 0)
-        return;
-    (void)fprintf(stderr, "bench: %s\n", err->msg);
-    exit(1);
-}
-
-static void wait_for(struct kernel *kernel, enum kernel_event_type type)
-{
-    for (;;) {
-        struct kernel_event event;
-        int fds[3];
-        struct pollfd polled[3];
-        while (kernel_next(kernel, &event)) {
-            if (event.type == type)
-                return;
-            if (event.type == KERNEL_GONE || event.type == KERNEL_ERROR) {
-                (void)fprintf(stderr, "bench: the kernel failed: %.*s\n", STR_ARG(event.text));
-                exit(1);
-            }
-        }
-        kernel_fds(kernel, fds);
-        for (int i = 0; i < 3; i++)
-            polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-        if (kernel_wants_write(kernel))
-            polled[0].events |= POLLOUT;
-        (void)poll(polled, 3, -1);
-    }
-}
-
 static struct place start(void)
 {
     struct err err = {0};
@@ -63,31 +32,19 @@ static struct place start(void)
     struct jail_command command = {.argv = node->argv, .env = node->env};
     int inner[3];
     uint32_t id;
+    runtimes_step("a kernel of Node starts in a jail");
     runtime_places_plan(node, &places, &plan);
-    check(jail_make(warden, &plan, &place.jail, &err), &err);
-    check(kernel_open(&place.kernel, inner, &err), &err);
-    check(jail_start(place.jail, &command, inner, &id, NULL, &err), &err);
+    runtimes_check(jail_make(warden, &plan, &place.jail, &err), &err);
+    runtimes_check(kernel_open(&place.kernel, inner, &err), &err);
+    runtimes_check(jail_start(place.jail, &command, inner, &id, NULL, &err), &err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
 }
 
-static void place_done(struct place *place)
+static void run(struct place *place, const char *code, enum kernel_event_type until)
 {
-    place->kernel = kernel_free(place->kernel);
-    place->jail = jail_free(place->jail);
-}
-
-static void run_code(struct kernel *kernel, const char *code, enum kernel_event_type until)
-{
-    struct err err = {0};
-    check(kernel_run(kernel, str_of(code), STR("javascript"), (struct str){0}, &err), &err);
-    wait_for(kernel, until);
-}
-
-static double since_us(int64_t begin_ns)
-{
-    return (double)(clock_now_ns() - begin_ns) / 1000;
+    (void)runtimes_run(place, code, STR("javascript"), until);
 }
 
 /* The program alone, without a jail, to the first byte of its output. */
@@ -108,7 +65,7 @@ static double plain(const char *program)
     (void)close(pair[1]);
     if (read(pair[0], &byte, 1) != 1)
         exit(1);
-    double us = since_us(begin);
+    double us = runtimes_since_us(begin);
     (void)close(pair[0]);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)waitpid(pid, NULL, 0);
@@ -123,16 +80,16 @@ static void starts(struct bench *bench, const char *program)
         plains[i] = plain(program);
         int64_t begin = clock_now_ns();
         struct place place = start();
-        run_code(place.kernel, FIRST, KERNEL_STDOUT);
-        colds[i] = since_us(begin);
-        place_done(&place);
+        run(&place, FIRST, KERNEL_STDOUT);
+        colds[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
         place = start();
-        wait_for(place.kernel, KERNEL_READY);
+        (void)runtimes_wait(&place, KERNEL_READY);
         (void)usleep(20000); /* one that waits in a pool has come to rest */
         begin = clock_now_ns();
-        run_code(place.kernel, FIRST, KERNEL_STDOUT);
-        pooled[i] = since_us(begin);
-        place_done(&place);
+        run(&place, FIRST, KERNEL_STDOUT);
+        pooled[i] = runtimes_since_us(begin);
+        runtimes_place_done(&place);
     }
     bench_samples(bench, "node_plain", "us", plains, FRESH, NULL, "node -e, no jail, first output");
     bench_samples(bench, "node_cold", "us", colds, FRESH, "node_plain",
@@ -147,13 +104,13 @@ static void next(struct bench *bench)
     struct place place = start();
     for (int i = -WARM; i < NEXT; i++) {
         int64_t begin = clock_now_ns();
-        run_code(place.kernel, "1 + 1", KERNEL_DONE);
+        run(&place, "1 + 1", KERNEL_DONE);
         if (i >= 0)
-            samples[i] = since_us(begin);
+            samples[i] = runtimes_since_us(begin);
     }
     bench_samples(bench, "node_next", "us", samples, NEXT, NULL,
                   "1 + 1 in a live kernel, until its end is told");
-    place_done(&place);
+    runtimes_place_done(&place);
 }
 
 static void memory(struct bench *bench)
@@ -162,13 +119,13 @@ static void memory(struct bench *bench)
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         kept[i] = start();
-        run_code(kept[i].kernel, FIRST, KERNEL_DONE);
+        run(&kept[i], FIRST, KERNEL_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "node_memory", "MB", (double)(after - before) / 1024 / MANY, NULL,
                  "PSS of each of 8 kernels that ran, with its jail");
     for (int i = 0; i < MANY; i++)
-        place_done(&kept[i]);
+        runtimes_place_done(&kept[i]);
 }
 
 void runtimes_node(struct bench *bench)
@@ -184,12 +141,12 @@ void runtimes_node(struct bench *bench)
     char *absolute = realpath(home == NULL ? "build/runtimes" : home, NULL);
     if (absolute == NULL)
         return;
-    check(runtime_places_make(node, absolute, &places, &err), &err);
+    runtimes_check(runtime_places_make(node, absolute, &places, &err), &err);
     runtime_dir(node, absolute, program);
     free(absolute);
     (void)snprintf(program + strlen(program), sizeof program - strlen(program), "/%s",
                    node->program);
-    check(warden_start(&warden, &err), &err);
+    runtimes_check(warden_start(&warden, &err), &err);
     starts(bench, program);
     next(bench);
     memory(bench);

@@ -84,6 +84,8 @@ static pid_t start(const char *const argv[], int *ret_in, int *ret_out)
         exit(1);
     pid_t pid = fork();
     if (pid == 0) {
+        (void)unsetenv("PYTHONUNBUFFERED"); /* a line and its end would be two writes */
+        (void)setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1", 1);
         (void)dup2(in[0], STDIN_FILENO);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)execv(argv[0], (char *const *)(uintptr_t)argv);

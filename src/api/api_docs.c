@@ -16,6 +16,7 @@ static const char *const nouns[][2] = {
     {"tools", "Tools"},
     {"mcp", "Model Context Protocol"},
     {"volumes", "Volumes"},
+    {"zones", "Zones"},
     {"snapshots", "Snapshots"},
     {"events", "Events"},
     {"tokens", "Tokens"},

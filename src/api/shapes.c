@@ -97,6 +97,12 @@ const struct shape api_shapes[] = {
     {"MatchList", OBJECT("[\"matches\",\"truncated\"]", P("matches", A(OBJECT(
         "[\"path\",\"line\",\"text\"]", P("path", TEXT) "," P("line", WHOLE) ","
         P("column", WHOLE) "," P("text", TEXT) "," P("context", FLAG)))) "," P("truncated", FLAG))},
+    {"ZoneSets", OBJECT("[\"zones\"]", P("zones", A(OBJECT("[\"name\",\"workspace\",\"cache\",\"readOnly\"]",
+        P("name", TEXT) "," P("workspace", FLAG) "," P("cache", FLAG) "," P("readOnly", FLAG)))))},
+    {"Written", OBJECT("[\"created\"]", P("created", FLAG))},
+    {"Exists", OBJECT("[\"exists\"]", P("exists", FLAG))},
+    {"NameList", OBJECT("[\"names\"]", P("names", A(TEXT)))},
+    {"RealPath", OBJECT("[\"path\"]", P("path", TEXT))},
     {"Count", OBJECT("[\"count\"]", P("count", WHOLE))},
     {"SignedUrl", OBJECT("[\"url\",\"expiresAt\"]",
         P("url", JSON({"type": "string", "description": "Below the server's address"})) ","

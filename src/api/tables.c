@@ -18,6 +18,7 @@ const struct route *const api_tables[] = {
     v1_file_routes,
     v1_session_routes,
     v1_volume_routes,
+    v1_zone_routes,
     v1_snapshot_byte_routes,
     v1_snapshot_routes,
     v1_event_routes,

@@ -20,6 +20,7 @@ extern const struct route v1_session_routes[];
 extern const struct route v1_snapshot_routes[];
 extern const struct route v1_snapshot_byte_routes[];
 extern const struct route v1_volume_routes[];
+extern const struct route v1_zone_routes[];
 extern const struct route v1_event_routes[];
 extern const struct route v1_token_routes[];
 extern const struct route v1_tool_routes[];

@@ -1,5 +1,6 @@
 /* sandglass fs --direct ZONE=DIR VERB PATH: the file façade over directories of this machine. The
- * process confines itself to them before it looks at the path. */
+ * process confines itself to them before it looks at the path. With --zone NAME the same over
+ * directories that a server gives out. */
 
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/zone_remote.h"
 #include "files/zones.h"
 
 static int take_direct(const char *given, char *space, size_t size, struct zones_options *options,
@@ -44,8 +46,8 @@ static int open_direct(const struct cli_call *call, struct zones **ret_zones, st
     if (used == 0)
         return err_set(
             err, ERR_INVALID,
-            "say where: --direct workspace=DIR, --root DIR, or fs ls, cat, put, rm, glob "
-            "or grep with a sandbox");
+            "say where: --direct workspace=DIR, --root DIR, --zone NAME, or fs ls, cat, put, rm, "
+            "glob or grep with a sandbox");
     return zones_open(&options, ret_zones, err);
 }
 
@@ -170,6 +172,11 @@ static int fs(const struct cli_call *call, struct err *err)
     const struct zone_verb *verb = is_server ? NULL : verb_of(call, err);
     if (!is_server && verb == NULL)
         return -1;
+    if (cli_has(call, "zone")) {
+        if (is_server || cli_has(call, "direct") || cli_has(call, "root"))
+            return err_set(err, ERR_INVALID, "--zone is a server's: it stands alone");
+        return zone_remote(call, err) < 0 ? tell_error(call, err) : EXIT_OK;
+    }
     if (open_zones(call, &zones, err) < 0 || zones_lock(zones, err) < 0)
         return -1;
     if (is_server)
@@ -183,6 +190,8 @@ static int fs(const struct cli_call *call, struct err *err)
 static const struct cli_option fs_options[] = {
     {0, "direct", "ZONE=DIR", "The directory of workspace or cache", .repeated = true},
     {0, "root", "DIR", "Both zones below one directory, which is made"},
+    {0, "zone", "NAME", "Directories that a server gives out as [zones.NAME]"},
+    {0, "url", "URL", "That server (SANDGLASS_URL, else the configuration's address)"},
     {0, "read-only", NULL, "Refuse what changes something"},
     {'r', "recursive", NULL, "Delete a directory with all that is in it"},
     {0, "json", NULL, "Tell errors as JSON on standard output"},
@@ -192,7 +201,7 @@ static const struct cli_option fs_options[] = {
 const struct cli_verb cmd_fs = {
     .name = "fs",
     .args = "VERB [PATH]",
-    .summary = "Work on directories of this machine as zones, confined to them",
+    .summary = "Work on directories of this machine, or of a server's, as zones",
     .details =
         "VERB is read, write (from standard input), delete, exists, list, resolve (gives the "
         "path on this machine), or serve (questions on standard input, for the SDKs). PATH "

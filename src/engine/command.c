@@ -153,7 +153,7 @@ static void on_end(void *ctx, const struct exec_end *told, UNUSED const struct e
     }
     struct engine *engine = command->engine;
     struct command_info *info = &command->info;
-    struct sandbox *sandbox = map_get(&engine->sandboxes, info->sandbox);
+    struct sandbox *sandbox = sandbox_find_worked(engine, info->sandbox);
     command->table->exec_free(command->exec);
     command->exec = NULL;
     command->timer = timer_free(command->timer);
@@ -221,7 +221,7 @@ static void starting_free(struct starting *starting)
 static void never_was(struct command *command)
 {
     struct engine *engine = command->engine;
-    struct sandbox *sandbox = map_get(&engine->sandboxes, command->info.sandbox);
+    struct sandbox *sandbox = sandbox_find_worked(engine, command->info.sandbox);
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_commands, command->info.id);
     store_commit(batch, STORE_QUICK, NULL, NULL);

@@ -287,13 +287,30 @@ static int check_bound_secrets(const struct config *config, struct err *err)
     return 0;
 }
 
+static int check_zones(const struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->zones.len; i++) {
+        const struct config_zones *zones = &config->zones.items[i];
+        bool has_each = zones->workspace.len > 0 || zones->cache.len > 0;
+        if (has_each != (zones->root.len > 0))
+            continue;
+        const struct config_setting *s = config->settings;
+        while (s->field != &zones->root)
+            s = s->next;
+        return config_fail(config, err, s->place, s->section,
+                           has_each ? "root stands alone: it has both zones in it"
+                                    : "needs root, or workspace, cache or both: their directories");
+    }
+    return 0;
+}
+
 static int check_agreement(const struct config *config, struct err *err)
 {
     if (check_default_model(config, err) < 0 ||
         check_distinct(config, "providers.*.models[]", "id", err) < 0 ||
         check_distinct(config, "sandbox.dependencies[]", "package", err) < 0)
         return -1;
-    if (check_secret_hosts(config, err) < 0)
+    if (check_secret_hosts(config, err) < 0 || check_zones(config, err) < 0)
         return -1;
     return check_bound_secrets(config, err);
 }
@@ -358,6 +375,14 @@ const struct config_bound_secret *config_bound_secret(const struct config *confi
         if (str_eq(config->bound_secrets.items[i].name, name))
             return &config->bound_secrets.items[i];
     return NULL;
+}
+
+bool config_names_tenant(const struct config_list *tenants, struct str tenant)
+{
+    for (size_t i = 0; i < tenants->len; i++)
+        if (str_eq(tenants->items[i], tenant) || str_eq(tenants->items[i], STR("*")))
+            return true;
+    return false;
 }
 
 int config_secret_rule(const struct config_bound_secret *secret, struct secret_rule *ret_rule,

@@ -114,6 +114,15 @@ struct config_bound_secret {
     struct config_list tenants; /* that may give it to their sandboxes; "*": all */
 };
 
+/* Directories of this machine that the server gives out as zones; engine/zone.h. */
+struct config_zones {
+    struct str name;
+    struct str root;             /* both zones below it; else: */
+    struct str workspace, cache; /* empty: not configured */
+    bool read_only;
+    struct config_list tenants; /* that may use them; "*": all */
+};
+
 struct config_bridges {
     struct str weather_url;
 };
@@ -131,6 +140,7 @@ struct config {
     struct config_isolate isolate;
     struct config_egress egress;
     CONFIG_ARRAY(struct config_bound_secret) bound_secrets;
+    CONFIG_ARRAY(struct config_zones) zones;
     struct config_bridges bridges;
 
     /* The loader's: where each value came from, and what is wiped at the end. */
@@ -156,6 +166,9 @@ const struct config_bound_secret *config_bound_secret(const struct config *confi
 /* The same as the rule that --secret would give. INVALID. */
 int config_secret_rule(const struct config_bound_secret *secret, struct secret_rule *ret_rule,
                        struct err *err) MUST_USE;
+
+/* "*", or the tenant by name. */
+bool config_names_tenant(const struct config_list *tenants, struct str tenant);
 
 /* Nobody set it: neither the file nor the environment. `path` is like "server.token_file". */
 bool config_is_default(const struct config *config, const char *path);

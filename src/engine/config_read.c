@@ -12,6 +12,7 @@
 /* The map's elements begin with the name they stand under. */
 static_assert(offsetof(struct config_provider, name) == 0, "CONFIG_MAP writes the name first");
 static_assert(offsetof(struct config_bound_secret, name) == 0, "CONFIG_MAP writes the name first");
+static_assert(offsetof(struct config_zones, name) == 0, "CONFIG_MAP writes the name first");
 
 struct reader {
     struct config *config;

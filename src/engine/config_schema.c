@@ -214,6 +214,23 @@ const struct config_key config_keys[] = {
      .note = "holders of the scope admin",
      .help = "Tenants of a server whose sandboxes may be given it; * for all"},
 
+    {"", "zones", CONFIG_MAP, AT(config, zones), .opens = "zones.*",
+     .size = sizeof(struct config_zones), .max = 64,
+     .help =
+         "Directories of this machine that clients of the server use as zones, by /v1/zones/NAME "
+         "(docs/ZONES.md): one table [zones.NAME] each, with root, or with workspace, cache or "
+         "both"},
+    {"zones.*", "root", TEXT(CONFIG_PATH), AT(config_zones, root),
+     .help = "Directory that has both zones in it, as workspace and cache; they are made"},
+    {"zones.*", "workspace", TEXT(CONFIG_PATH), AT(config_zones, workspace),
+     .help = "Directory that is /workspace"},
+    {"zones.*", "cache", TEXT(CONFIG_PATH), AT(config_zones, cache),
+     .help = "Directory that is /cache"},
+    {"zones.*", "read_only", .type = CONFIG_BOOL, AT(config_zones, read_only), .fallback = "false",
+     .help = "Refuse what changes something"},
+    {"zones.*", "tenants", MANY(CONFIG_ANY, 64), AT(config_zones, tenants),
+     .note = "holders of the scope admin", .help = "Tenants that may use them; * for all"},
+
     {"", "bridges", CONFIG_TABLE, AT(config, bridges), .opens = "bridges",
      .help = "Functions of the host that JavaScript may call"},
     {"bridges", "weather_url", TEXT(CONFIG_URL), AT(config_bridges, weather_url),

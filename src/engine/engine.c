@@ -311,6 +311,7 @@ struct engine *engine_free(struct engine *engine)
         engine->providers[tier] = NULL; /* what the store still answers finds none */
     }
     engine->groups = groups_free(engine->groups);
+    zone_done_all(engine);
     (void)pool_free(engine->pool);
     answer_give(engine->stop_answer, NULL);
     (void)store_free(engine->store);
@@ -321,6 +322,11 @@ struct engine *engine_free(struct engine *engine)
     MAP_EACH (entry, &engine->sandboxes)
         (void)sandbox_free(entry->value);
     map_done(&engine->sandboxes);
+    for (struct sandbox *next = engine->leaving; next != NULL;) {
+        struct sandbox *sandbox = next;
+        next = sandbox->next_leaving;
+        (void)sandbox_free(sandbox);
+    }
     VEC_EACH (id, &engine->unremoved)
         free(*id);
     vec_done(&engine->unremoved);

@@ -26,6 +26,7 @@
 #include "engine/snapshot.h"
 #include "engine/token.h"
 #include "engine/volume.h"
+#include "engine/zone.h"
 
 struct buf;
 struct config;

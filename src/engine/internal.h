@@ -74,6 +74,7 @@ struct groups;
 struct network;
 struct sandbox;
 struct secret;
+struct zone_worker;
 
 /* Somebody who waits until a sandbox stands still. */
 struct want {
@@ -102,15 +103,19 @@ struct sandbox {
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
     int64_t active_at;
     size_t busy;     /* works under way: it is not idle */
+    size_t holds;    /* works and moves that point at it; see sandbox_hold */
     size_t commands; /* of them */
     struct place *place;
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;
     bool is_calling;   /* sandbox_settle is at work */
-    bool is_removed;   /* and shall free it */
+    bool is_removed;   /* its record is gone: it goes when nobody points at it */
+    bool is_freed;     /* on the next turn */
     bool is_lost;      /* its place died while it was being made */
     bool is_put_aside; /* once asked to pause because the server stops */
     bool is_helper;    /* made for a volume's files; not for the outside */
+    struct sandbox *next_leaving;
+    struct loop_task task;
 };
 
 struct engine {
@@ -125,6 +130,7 @@ struct engine {
     struct err provider_whys[ENGINE_TIER_COUNT]; /* why one could not be opened */
     struct map sandboxes, sessions, volumes, snapshots, commands, tokens; /* by id */
     struct volume *volumes_coming; /* whose directories are being made */
+    struct sandbox *leaving;       /* removed, and somebody still points at them */
     struct map keys;
     int64_t last_order;
     uint64_t last_seq;
@@ -144,6 +150,7 @@ struct engine {
     struct building *buildings; /* snapshots from dependencies */
     size_t snapshot_uploads;    /* archives that come in */
     struct engine_dependencies dependencies;
+    struct zone_worker *zone_workers; /* one for each [zones.NAME]; NULL until one is asked */
 };
 
 /* --- What the nouns do for each other --- */
@@ -225,8 +232,19 @@ void sandbox_refuse(struct sandbox *sandbox, const struct err *why, bool all);
 void sandbox_set_reason(struct sandbox *sandbox, struct str reason);
 void sandbox_set_timeout(struct sandbox *sandbox, int64_t timeout_ms);
 void sandbox_touch(struct sandbox *sandbox);
+/* sandbox_hold.c. Between the two nobody frees it, though its record be removed meanwhile; it stays
+ * until a later turn than the last unhold. A work holds it, and keeps it from being idle. */
+void sandbox_hold(struct sandbox *sandbox);
+void sandbox_unhold(struct sandbox *sandbox);
 void sandbox_begin_work(struct sandbox *sandbox);
 void sandbox_end_work(struct sandbox *sandbox);
+/* Out of sight; freed when it is held no more. */
+void sandbox_leave(struct sandbox *sandbox);
+/* The end of sandbox_settle's calls. */
+void sandbox_called(struct sandbox *sandbox);
+/* For a work that knows it by its id: also one that has been removed meanwhile. NULL: there is
+ * none. */
+struct sandbox *sandbox_find_worked(const struct engine *engine, struct str id);
 /* What memory knows and the store could not be told. */
 void sandbox_save_again(struct sandbox *sandbox);
 /* A row that could not be removed is removed later: else the next start would find it. */
@@ -325,6 +343,9 @@ void key_done(struct engine *engine);
 /* token.c */
 int token_load(struct engine *engine, struct err *err) MUST_USE;
 void token_done_all(struct engine *engine);
+
+/* zone.c */
+void zone_done_all(struct engine *engine);
 
 /* spec.c */
 int spec_check(struct engine *engine, const struct engine_caller *caller,

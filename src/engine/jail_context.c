@@ -100,6 +100,7 @@ void jail_contexts_end(struct place *place, const struct err *why)
     }
     place->listing = listing_free(place->listing);
     map_done(&place->installed);
+    place->is_noted = false;
     place->oom_kills = 0; /* a jail that takes its place counts anew */
 }
 

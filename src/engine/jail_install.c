@@ -74,10 +74,26 @@ static bool is_npm_line(struct str line)
     return str_starts(line, STR("npm error ")) && !str_starts(line, STR("npm error code "));
 }
 
+/* What the gate refused: installers repeat its words in the middle of theirs, and end with "no such
+ * package". */
+static struct str refusal(struct str text)
+{
+    size_t at = str_find(text, STR("Forbidden: blocked "));
+    if (at == text.len)
+        return (struct str){0};
+    struct str said = str_slice(text, at + STR("Forbidden: ").len, text.len);
+    size_t end = 0;
+    while (end < said.len && strchr("\"\n\r)", said.ptr[end]) == NULL)
+        end++;
+    return str_slice(said, 0, MIN(end, (size_t)180));
+}
+
 static struct str last_word(struct str text)
 {
-    struct str rest = text, line, found = STR("it said nothing");
+    struct str rest = text, line, found = STR("it said nothing"), refused = refusal(text);
     bool is_error = false;
+    if (refused.len > 0)
+        return refused;
     while (str_split(&rest, '\n', &line)) {
         bool says_error = is_error_line(line);
         if (is_npm_line(line))

@@ -99,7 +99,8 @@ struct place {
     size_t requirement_count;
     int64_t exec_ms;
     int64_t oom_kills;       /* that are known of */
-    struct map installed;    /* requirements that were met */
+    struct map installed;    /* requirements that were met: jail_packages.c */
+    bool is_noted;           /* so are those that its working tree notes as met */
     struct listing *listing; /* the files after the last run; NULL: not known */
     uint64_t version, listing_version;
     struct buf base_image, own_image; /* what it stands on: its snapshots; what it goes on from */

@@ -33,8 +33,7 @@ static void run_free(struct run *run)
         listing_forget(run->listing);
     if (run->judging != NULL)
         run->judging->run = NULL;
-    if (run->install != NULL)
-        install_stop(run->install);
+    packages_leave(run);
     (void)listing_free(run->before);
     run_output_done(&run->output);
     free(run);
@@ -380,9 +379,7 @@ void runs_restart(struct context *context, const char *message)
     context_drop_kernel(context);
     if (run == NULL || (run->phase != RUNNING && run->phase != LISTING && run->phase != INSTALLING))
         return;
-    if (run->install != NULL)
-        install_stop(run->install);
-    run->install = NULL;
+    packages_leave(run);
     if (run->listing != NULL)
         listing_forget(run->listing);
     run->listing = NULL;

@@ -8,6 +8,7 @@
 enum run_phase { QUEUED, INSTALLING, LISTING, RUNNING, JUDGING, COMPARING };
 
 struct judging;
+struct noting;
 
 struct run {
     struct run *next;
@@ -21,7 +22,8 @@ struct run {
     struct listing *before;
     struct judging *judging;
     struct install *install;
-    bool is_retry; /* the code runs once more, with the package it missed */
+    struct noting *noting; /* the note of what is installed is read or written */
+    bool is_retry;         /* the code runs once more, with the package it missed */
     int64_t began_ns, timeout_ms;
     bool is_late, is_interrupted;
     bool is_stopped, is_dropping; /* its output waits, or is for nobody */
@@ -49,6 +51,8 @@ void run_tell_output(struct run *run, const struct kernel_event *event);
 bool packages_add_required(struct run *run) MUST_USE;
 /* True when the code shall be run once more with a package that it misses. */
 bool packages_add_missing(struct run *run) MUST_USE;
-/* Stops an installation under way and ends the run so. */
+/* Stops an installation under way: nothing comes of it any more. */
+void packages_leave(struct run *run);
+/* The same, and ends the run so. */
 void packages_give_up(struct run *run, enum run_status status, const char *name,
                       const char *message);

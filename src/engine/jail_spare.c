@@ -1,8 +1,8 @@
 /* Spares: places with a kernel in each that wait for whoever asks next.
  *
  * A spare is a jail of the pool's plan and a kernel that has gone the ways of a first cell:
- * Python's were forked into it from the template, those of Node were started there. It has seen
- * nothing of anybody; who takes it over gives it its memory, processor time, network and
+ * Python's were forked into it from the template, those of Node and Deno were started there. It has
+ * seen nothing of anybody; who takes it over gives it its memory, processor time, network and
  * environment. Whoever wants anything else (other limits, a volume, layers) has a kernel made on
  * demand. Each serves once.
  *
@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/jail_kernel.h"
+#include "engine/network.h"
 #include "jail/jail_fork.h"
 
 enum {
@@ -27,6 +28,7 @@ enum {
 struct shelf {
     const char *runtime;
     const char *env;           /* how variables begin that an interpreter looks at as it starts */
+    bool is_offline;           /* it also looks at those that lead to the network */
     VEC(struct place *) ready; /* with a kernel, or about to have one; the oldest first */
     int64_t taken_ms;          /* when one was wanted last */
     int started;               /* kernels that somebody waited for */
@@ -34,7 +36,8 @@ struct shelf {
 
 static const struct shelf shelves[] = {{.runtime = "python3", .env = "PYTHON"},
                                        {.runtime = "node24", .env = "NODE"},
-                                       {.runtime = "node22", .env = "NODE"}};
+                                       {.runtime = "node22", .env = "NODE"},
+                                       {.runtime = "deno", .env = "DENO", .is_offline = true}};
 
 struct spares {
     struct provider *provider;
@@ -236,7 +239,8 @@ static bool fits(const struct provider *provider, const struct shelf *shelf,
     const struct sandbox_info *info = spec->sandbox;
     struct jail_plan ready = {0}, plan = {0};
     if (spec->image.len > 0 || spec->volume.len > 0 || spec->snapshot_count > 0 ||
-        info->requirement_count > 0 || has_own_env(shelf, &info->env))
+        info->requirement_count > 0 || has_own_env(shelf, &info->env) ||
+        (shelf->is_offline && !network_is_offline(spec->network)))
         return false;
     jail_pool_plan(provider, &ready);
     jail_fill_plan(provider, &info->limits, &plan);

@@ -198,6 +198,7 @@ static void on_reader_event(struct asked_op *op, const struct jail_event *event,
             reader->err = event->err;
         reader->is_answered = true;
         place_remove(reader->place, &reader->op);
+        reader->place = NULL; /* what is still to be read lies in the pipe, and may outlive it */
         maybe_end_reader(reader);
     }
 }

@@ -45,13 +45,7 @@ static int rule_of(const struct sandbox_secret *secret, size_t index, struct sec
 
 static bool is_given_to(const struct config_bound_secret *bound, const struct engine_caller *caller)
 {
-    if (caller->is_operator)
-        return true;
-    for (size_t i = 0; i < bound->tenants.len; i++)
-        if (str_eq(bound->tenants.items[i], caller->tenant) ||
-            str_eq(bound->tenants.items[i], STR("*")))
-            return true;
-    return false;
+    return caller->is_operator || config_names_tenant(&bound->tenants, caller->tenant);
 }
 
 static int check_configured(const struct engine *engine, const struct engine_caller *caller,

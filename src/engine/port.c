@@ -91,14 +91,14 @@ void engine_port_connect(struct engine *engine, const struct engine_caller *call
 /* By id: the sandbox may go while a connection is open. */
 void engine_port_begin(struct engine *engine, struct str id)
 {
-    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    struct sandbox *sandbox = sandbox_find_worked(engine, id);
     if (sandbox != NULL)
         sandbox_begin_work(sandbox);
 }
 
 void engine_port_end(struct engine *engine, struct str id)
 {
-    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    struct sandbox *sandbox = sandbox_find_worked(engine, id);
     if (sandbox != NULL)
         sandbox_end_work(sandbox);
 }

@@ -200,12 +200,12 @@ void sandbox_settle(struct sandbox *sandbox)
         if (is_refused)
             (void)refuse_want(sandbox, &err);
         want->call(want, sandbox, is_refused ? &err : NULL);
-        if (sandbox->is_removed) {
-            (void)sandbox_free(sandbox);
-            return;
-        }
+        if (sandbox->is_removed)
+            break;
     }
-    sandbox->is_calling = false;
+    sandbox_called(sandbox);
+    if (sandbox->is_removed)
+        return;
     if (sandbox->wants != NULL &&
         (sandbox->info.state == SANDBOX_PAUSED || sandbox->info.state == SANDBOX_INTERRUPTED))
         sandbox_begin_resume(sandbox);
@@ -252,19 +252,6 @@ void sandbox_touch(struct sandbox *sandbox)
     sandbox->active_at = clock_boot_ms();
     if (sandbox->info.idle_ms > 0 && sandbox->info.state == SANDBOX_RUNNING)
         sandbox->idle_at = clock_boot_ms() + sandbox->info.idle_ms;
-}
-
-void sandbox_begin_work(struct sandbox *sandbox)
-{
-    sandbox->busy++;
-    sandbox_touch(sandbox);
-}
-
-void sandbox_end_work(struct sandbox *sandbox)
-{
-    assert(sandbox->busy > 0);
-    sandbox->busy--;
-    sandbox_touch(sandbox);
 }
 
 void sandbox_save_again(struct sandbox *sandbox)
@@ -316,12 +303,9 @@ static struct moving *moving_new(struct sandbox *sandbox, struct answer *answer)
     return moving;
 }
 
-static void on_paused(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+static void paused(struct sandbox *sandbox, struct answer *answer, struct str image,
+                   const struct err *why)
 {
-    struct moving *moving = ctx;
-    struct sandbox *sandbox = moving->sandbox;
-    struct answer *answer = moving->answer;
-    free(moving);
     if (sandbox->info.state != SANDBOX_PAUSING) { /* it died meanwhile */
         answer_fail(answer, ERR_GONE, "sandbox '%.*s' died while it was paused",
                     STR_ARG(sandbox->info.id));
@@ -341,10 +325,19 @@ static void on_paused(void *ctx, struct str image, UNUSED int64_t size, const st
     sandbox_go(sandbox, SANDBOX_PAUSED, "", answer);
 }
 
+static void on_paused(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+{
+    struct moving *moving = ctx;
+    paused(moving->sandbox, moving->answer, image, why);
+    sandbox_unhold(moving->sandbox);
+    free(moving);
+}
+
 void sandbox_begin_pause(struct sandbox *sandbox, struct answer *answer)
 {
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     sandbox_go(sandbox, SANDBOX_PAUSING, "", NULL);
+    sandbox_hold(sandbox);
     table->pause(sandbox->place, on_paused, moving_new(sandbox, answer));
 }
 
@@ -369,7 +362,10 @@ static void resumed(struct sandbox *sandbox, const struct err *why)
 
 static void on_resumed(void *ctx, const struct err *why)
 {
-    resumed(ctx, why);
+    struct sandbox *sandbox = ctx;
+    if (sandbox->place != NULL) /* else it died meanwhile */
+        resumed(sandbox, why);
+    sandbox_unhold(sandbox);
 }
 
 static void on_remade(void *ctx, struct place *place, const struct err *why)
@@ -382,12 +378,14 @@ static void on_remade(void *ctx, struct place *place, const struct err *why)
         store_commit(batch, STORE_QUICK, NULL, NULL);
     }
     resumed(sandbox, why);
+    sandbox_unhold(sandbox);
 }
 
 void sandbox_begin_resume(struct sandbox *sandbox)
 {
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     sandbox_go(sandbox, SANDBOX_RESUMING, "", NULL);
+    sandbox_hold(sandbox);
     /* An isolate comes back from its image; a jail's processes were only stopped. */
     if (sandbox->place != NULL && sandbox->info.tier == ENGINE_TIER_ISOLATE)
         sandbox_renew_network(sandbox);
@@ -441,18 +439,14 @@ void sandbox_remove(struct sandbox *sandbox, struct store_batch *batch, struct a
 {
     struct engine *engine = sandbox->engine;
     struct err gone = {0};
-    assert(sandbox->info.state == SANDBOX_STOPPED && sandbox->busy == 0);
+    assert(sandbox->info.state == SANDBOX_STOPPED);
     (void)err_set(&gone, ERR_NOT_FOUND, "no sandbox '%.*s'", STR_ARG(sandbox->info.id));
     store_remove(batch, &store_sandboxes, sandbox->info.id);
     feed_publish(engine, batch, EVENT_SANDBOX_DELETED, sandbox->info.tenant, sandbox->info.id,
                  sandbox->info.id, "", "");
     sandbox_commit(sandbox, batch, STORE_QUICK, answer);
-    (void)map_remove(&engine->sandboxes, sandbox->info.id);
     sandbox_refuse(sandbox, &gone, true);
-    if (sandbox->is_calling)
-        sandbox->is_removed = true; /* sandbox_settle frees it */
-    else
-        (void)sandbox_free(sandbox);
+    sandbox_leave(sandbox);
 }
 
 /* --- News from below --- */

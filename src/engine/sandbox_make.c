@@ -311,7 +311,6 @@ static void discard(struct sandbox *sandbox)
     key_forget(engine, sandbox->info.id, batch);
     store_remove(batch, &store_sandboxes, sandbox->info.id);
     sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
-    (void)map_remove(&engine->sandboxes, sandbox->info.id);
 }
 
 static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
@@ -338,7 +337,7 @@ static void made(struct making *making)
     making->done(making->ctx, NULL, why);
     discard(sandbox);
     sandbox_refuse(sandbox, why, true);
-    (void)sandbox_free(sandbox);
+    sandbox_leave(sandbox);
     free(making);
 }
 

@@ -58,6 +58,7 @@ struct building {
     struct timer *timer;
     struct buf tail;
     bool is_late;
+    bool is_working; /* in its sandbox */
     int result;
     struct err err;
     VEC(struct answer *) answers;
@@ -154,9 +155,11 @@ static void building_free(struct building *building)
 /* Whatever came of it, its sandbox goes. */
 static void drop_sandbox(struct building *building)
 {
-    struct sandbox *sandbox = map_get(&building->engine->sandboxes, str_of(building->sandbox));
+    struct sandbox *sandbox = sandbox_find_worked(building->engine, str_of(building->sandbox));
     if (building->sandbox[0] == '\0' || sandbox == NULL)
         return;
+    if (building->is_working)
+        sandbox_end_work(sandbox);
     building->sandbox[0] = '\0';
     engine_sandbox_delete(building->engine, &building->caller, sandbox->info.id, ignore, NULL);
 }
@@ -189,9 +192,6 @@ static void on_recorded(void *ctx, const struct err *why)
 static void on_picture(void *ctx, struct str image, int64_t size, const struct err *why)
 {
     struct building *building = ctx;
-    struct sandbox *sandbox = map_get(&building->engine->sandboxes, str_of(building->sandbox));
-    if (sandbox != NULL)
-        sandbox_end_work(sandbox);
     if (why != NULL)
         fail(building, why);
     else
@@ -274,9 +274,6 @@ static void on_end(void *ctx, const struct exec_end *end, const struct err *why)
                       reason.ptr == NULL ? "no word" : reason.ptr);
     }
     if (err.code != ERR_NONE) {
-        struct sandbox *sandbox = map_get(&building->engine->sandboxes, str_of(building->sandbox));
-        if (sandbox != NULL)
-            sandbox_end_work(sandbox);
         fail(building, &err);
         return;
     }
@@ -380,6 +377,7 @@ static void on_made(void *ctx, struct sandbox *sandbox, const struct err *why)
         fail(building, why);
         return;
     }
+    building->is_working = true;
     sandbox_begin_work(sandbox);
     run_step(building);
 }

@@ -69,10 +69,10 @@ static void writer_done(struct snapshot_writer *writer)
 static void drop_sandbox(struct snapshot_writer *writer)
 {
     struct engine *engine = writer->engine;
-    struct sandbox *sandbox = map_get(&engine->sandboxes, str_of(writer->sandbox));
+    struct sandbox *sandbox = sandbox_find_worked(engine, str_of(writer->sandbox));
     struct engine_caller caller = {.tenant = writer->tenant};
     if (sandbox == NULL)
-        return; /* it could not be made */
+        return;
     sandbox_end_work(sandbox);
     engine_sandbox_delete(engine, &caller, sandbox->info.id, ignore, NULL);
 }

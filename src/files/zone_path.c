@@ -84,3 +84,11 @@ int zone_path_parse(struct str path, struct zone_path *ret_path, struct err *err
     *ret_path = found;
     return 0;
 }
+
+int zone_path_refuse_zone(const struct zone_path *at, struct str path, const char *what,
+                          struct err *err)
+{
+    if (!str_eq(str_of(at->below), STR(".")))
+        return 0;
+    return err_set(err, ERR_INVALID, "'%.*s' is a zone: it cannot be %s", STR_ARG(path), what);
+}

@@ -68,7 +68,8 @@ static const struct verb {
     {"read", do_read},       {"write", do_write},
     {"delete", do_delete},   {"delete_all", do_delete_all},
     {"exists", do_exists},   {"list", do_list},
-    {"resolve", do_resolve},
+    {"resolve", do_resolve}, {"glob", zones_glob},
+    {"grep", zones_grep},    {"edit", zones_edit},
 };
 
 struct question {

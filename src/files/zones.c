@@ -72,8 +72,8 @@ struct zones *zones_free(struct zones *zones)
     return NULL;
 }
 
-static int find(struct zones *zones, struct str path, struct zone_path *ret_path,
-                struct files **ret_tree, struct err *err)
+int zones_find(struct zones *zones, struct str path, struct zone_path *ret_path,
+               struct files **ret_tree, struct err *err)
 {
     if (zone_path_parse(path, ret_path, err) < 0)
         return -1;
@@ -91,7 +91,7 @@ int zones_read(struct zones *zones, struct str path, struct buf *out, struct err
     struct files *tree;
     struct files_content content;
     struct files_range range = {.limit = ZONES_FILE_MAX};
-    if (find(zones, path, &at, &tree, err) < 0 ||
+    if (zones_find(zones, path, &at, &tree, err) < 0 ||
         files_read(tree, str_of(at.below), &range, out, &content, err) < 0)
         return -1;
     if (content.truncated)
@@ -100,21 +100,14 @@ int zones_read(struct zones *zones, struct str path, struct buf *out, struct err
     return 0;
 }
 
-static int refuse_zone(const struct zone_path *at, struct str path, const char *what,
-                       struct err *err)
-{
-    if (!str_eq(str_of(at->below), STR(".")))
-        return 0;
-    return err_set(err, ERR_INVALID, "'%.*s' is a zone: it cannot be %s", STR_ARG(path), what);
-}
-
 int zones_write(struct zones *zones, struct str path, struct str bytes, bool *ret_created,
                 struct err *err)
 {
     struct zone_path at;
     struct files *tree;
     struct files_write_options options = {.make_parents = true, .limit = ZONES_FILE_MAX};
-    if (find(zones, path, &at, &tree, err) < 0 || refuse_zone(&at, path, "written", err) < 0)
+    if (zones_find(zones, path, &at, &tree, err) < 0 ||
+        zone_path_refuse_zone(&at, path, "written", err) < 0)
         return -1;
     return files_write(tree, str_of(at.below), bytes, &options, ret_created, err);
 }
@@ -124,7 +117,8 @@ int zones_delete(struct zones *zones, struct str path, bool recursive, struct er
     struct zone_path at;
     struct files *tree;
     struct files_delete_result result;
-    if (find(zones, path, &at, &tree, err) < 0 || refuse_zone(&at, path, "deleted", err) < 0)
+    if (zones_find(zones, path, &at, &tree, err) < 0 ||
+        zone_path_refuse_zone(&at, path, "deleted", err) < 0)
         return -1;
     return files_delete(tree, str_of(at.below), recursive, &result, err);
 }
@@ -133,7 +127,7 @@ int zones_exists(struct zones *zones, struct str path, bool *ret_exists, struct 
 {
     struct zone_path at;
     struct files *tree;
-    if (find(zones, path, &at, &tree, err) < 0)
+    if (zones_find(zones, path, &at, &tree, err) < 0)
         return -1;
     return files_exists(tree, str_of(at.below), ret_exists, err);
 }
@@ -144,7 +138,7 @@ int zones_list(struct zones *zones, struct str path, struct buf *out, struct err
     struct files *tree;
     AUTO_ARENA struct arena arena = {0};
     struct files_list list;
-    if (find(zones, path, &at, &tree, err) < 0 ||
+    if (zones_find(zones, path, &at, &tree, err) < 0 ||
         files_list(tree, str_of(at.below), NULL, &arena, &list, err) < 0)
         return -1;
     if (list.truncated)
@@ -163,7 +157,7 @@ int zones_resolve(struct zones *zones, struct str path, struct buf *out, struct 
     struct files *tree;
     bool exists;
     /* A link that leads out of the zone is found here; what is not there leads nowhere. */
-    if (find(zones, path, &at, &tree, err) < 0 ||
+    if (zones_find(zones, path, &at, &tree, err) < 0 ||
         files_exists(tree, str_of(at.below), &exists, err) < 0)
         return -1;
     buf_put_cstr(out, zones->roots[at.zone]);

@@ -13,7 +13,10 @@
 
 enum zone { ZONE_WORKSPACE, ZONE_CACHE, ZONE_COUNT };
 
-enum { ZONES_FILE_MAX = 32 << 20 }; /* bytes of one file, read or written */
+enum {
+    ZONES_FILE_MAX = 32 << 20, /* bytes of one file, read or written */
+    ZONES_LINE_MAX = 1024,     /* bytes of a line that a search shows */
+};
 
 struct zones_options {
     const char *roots[ZONE_COUNT]; /* directories; NULL: not configured */
@@ -38,6 +41,9 @@ struct zone_path {
 
 /* INVALID, PATH_ESCAPES, or ZONE_NOT_CONFIGURED for a zone that there is not. */
 int zone_path_parse(struct str path, struct zone_path *ret_path, struct err *err) MUST_USE;
+/* INVALID for a zone itself, which is not to be `what` ("written", "deleted"). */
+int zone_path_refuse_zone(const struct zone_path *at, struct str path, const char *what,
+                          struct err *err) MUST_USE;
 /* "workspace", "cache"; false for any other. */
 bool zone_of_name(struct str name, enum zone *ret_zone) MUST_USE;
 
@@ -54,12 +60,23 @@ int zones_list(struct zones *zones, struct str path, struct buf *out, struct err
 /* Where it lies on this machine, for other programs; it need not be there. */
 int zones_resolve(struct zones *zones, struct str path, struct buf *out, struct err *err) MUST_USE;
 
+/* Searches and edits; `asked` and what is appended to `out` are JSON. zones_glob takes {"pattern",
+ * "limit"?} and gives {"paths", "truncated"}; zones_grep takes {"pattern", "include"?,
+ * "ignoreCase"?, "limit"?} and gives {"matches": [{"path", "line", "column"?, "text"}],
+ * "truncated"}; zones_edit takes {"old", "new", "all"?} and gives {"count"}. */
+int zones_glob(struct zones *zones, struct str path, struct str asked, struct buf *out,
+               struct err *err) MUST_USE;
+int zones_grep(struct zones *zones, struct str path, struct str asked, struct buf *out,
+               struct err *err) MUST_USE;
+int zones_edit(struct zones *zones, struct str path, struct str asked, struct buf *out,
+               struct err *err) MUST_USE;
+
 /* From here on this process reaches nothing but the zones and what it has open: Landlock where the
  * kernel has it, no new privileges, and the system calls that files need. */
 int zones_lock(const struct zones *zones, struct err *err) MUST_USE;
 
 /* Serves verbs from `in_fd` to its end. A question is a line "VERB PATH-BYTES DATA-BYTES" and those
  * bytes behind it; an answer is a line "ok BYTES" or "error CODE BYTES" and those bytes. Verbs:
- * read, write (data), delete, delete_all, exists ("1" or "0"), list (names with NUL), resolve.
- * What is no question ends it with INVALID. */
+ * read, write (data), delete, delete_all, exists ("1" or "0"), list (names with NUL), resolve, and
+ * glob, grep, edit, whose data and answers are JSON. What is no question ends it with INVALID. */
 int zones_serve(struct zones *zones, int in_fd, int out_fd, struct err *err) MUST_USE;

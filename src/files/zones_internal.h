@@ -8,3 +8,7 @@ struct zones {
     int fds[ZONE_COUNT];             /* of the same directories, for rules; -1: none */
     bool is_read_only;
 };
+
+/* The tree of the path's zone, and the path below it. */
+int zones_find(struct zones *zones, struct str path, struct zone_path *ret_path,
+               struct files **ret_tree, struct err *err) MUST_USE;

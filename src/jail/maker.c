@@ -59,9 +59,12 @@ static int enter_places(struct maker *maker, struct err *err)
     return template_enter(&maker->template, maker->ids.privileged, err);
 }
 
-static int start_seed(struct maker *maker, struct err *err)
+int maker_start_seed(struct maker *maker, struct err *err)
 {
-    return seed_start(&maker->seed, maker->init_fd, maker->self_fd, maker->masks_all, err);
+    int done = seed_start(&maker->seed, maker->init_fd, maker->self_fd, maker->masks_all, err);
+    if (done < 0)
+        seed_stop(&maker->seed);
+    return done;
 }
 
 int maker_init(struct maker *maker, struct str init_program, struct err *err)
@@ -81,7 +84,7 @@ int maker_init(struct maker *maker, struct str init_program, struct err *err)
     maker->home_net = maker->nets.home_fd = netns_open_own(err);
     if (maker->home_net < 0)
         return -1;
-    if (start_seed(maker, err) < 0)
+    if (maker_start_seed(maker, err) < 0)
         return -1;
     return undertaker_start(&maker->undertaker, err);
 }
@@ -99,15 +102,14 @@ void maker_done(struct maker *maker)
     fd_close(&maker->init_fd);
 }
 
-/* One that was killed is replaced; what it was asked for and had not done is lost. */
 static int ask_seed(struct maker *maker, const struct seed_question *question, struct err *err)
 {
-    if (maker->seed.pid > 0 && seed_ask(&maker->seed, question, err) == 0)
+    if (maker->seed.pid <= 0)
+        (void)err_set(err, ERR_UNAVAILABLE, "no seed to make jails from");
+    else if (seed_ask(&maker->seed, question, err) == 0)
         return 0;
-    seed_stop(&maker->seed);
-    if (start_seed(maker, err) < 0)
-        return -1;
-    return seed_ask(&maker->seed, question, err);
+    maker->is_seed_lost = true;
+    return -1;
 }
 
 static int run_jail(struct maker *maker, const struct jail_plan *plan, struct made *made,

@@ -27,7 +27,8 @@ struct maker {
     struct net_stock nets;
     struct undertaker undertaker;
     struct seed_link seed;
-    bool masks_all; /* of /proc: jails are made as the host's root */
+    bool is_seed_lost; /* a jail could not be made because the seed could not be asked */
+    bool masks_all;    /* of /proc: jails are made as the host's root */
 };
 
 /* One jail as the maker sees it. */
@@ -51,6 +52,8 @@ struct made {
 /* Leaves the host's tree for good. */
 int maker_init(struct maker *maker, struct str init_program, struct err *err) MUST_USE;
 void maker_done(struct maker *maker);
+/* Takes the place of one that is gone; the caller has stopped it. */
+int maker_start_seed(struct maker *maker, struct err *err) MUST_USE;
 
 /* Returns when its making has begun. Messages on control_fd (jail/init.h) say how it goes on:
  * INIT_BORN, which brings the pid and the pidfd, and INIT_READY. */

@@ -23,6 +23,8 @@ static void on_event(const struct epoll_event *event)
         warden_on_daemon();
     else if (event->data.u64 == WORD_ZYGOTE || event->data.u64 == WORD_ZYGOTE_NEXT)
         warden_on_zygote(event->data.u64 == WORD_ZYGOTE_NEXT);
+    else if (event->data.u64 == WORD_SEED)
+        warden_on_seed();
     else
         warden_on_jail(event->data.u64);
 }
@@ -51,6 +53,7 @@ static void leave(void)
     warden_end_zygote();
     seed_stop(&warden.maker.seed);
     warden_hear_births();
+    warden_end_strays();
     for (size_t i = 0; i < warden.slots.len; i++) {
         enum state state = warden.slots.ptr[i].state;
         if (state == BUILDING || state == POOLED || state == OWNED)
@@ -114,6 +117,7 @@ int warden_main(void)
      * would belong to the host's root if we, and so it, were not dumpable. */
     if (warden.maker.ids.privileged)
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    warden_watch_seed();
     say_ready();
     run();
     leave();

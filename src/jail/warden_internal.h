@@ -55,11 +55,13 @@ struct warden {
 
 extern struct warden warden;
 
-/* epoll words: of the daemon's socket and of zygotes; those of jails are warden_on_jail's own. */
+/* epoll words: of the daemon's socket, of zygotes and of the seed; those of jails are
+ * warden_on_jail's own. */
 enum {
     WORD_DAEMON = UINT32_MAX,
     WORD_ZYGOTE = UINT32_MAX - 1,
     WORD_ZYGOTE_NEXT = UINT32_MAX - 2,
+    WORD_SEED = UINT32_MAX - 3,
 };
 
 /* warden_verbs.c: what the daemon asks, and what it is told. */
@@ -76,8 +78,17 @@ void warden_end_jail(size_t index);
 /* Its groups are removed; the kernel may need a moment after the last process is reaped. */
 void warden_clear_jail(struct slot *slot);
 void warden_on_jail(uint64_t word);
-/* Takes the pidfds of all that the seed has made, before it leaves. */
+/* Hears what was said of all that are being built: what the seed has reported is known then. */
 void warden_hear_births(void);
+/* Ends those that nobody has reported. */
+void warden_fail_unborn(void);
+
+/* warden_seed.c: what becomes of jails when the seed is killed. */
+void warden_watch_seed(void);
+void warden_on_seed(void);
+/* Ends and reaps copies that a seed which is gone has not reported. */
+void warden_end_strays(void);
+int warden_replace_seed(struct err *err) MUST_USE;
 
 /* warden_pool.c: jails that wait, and work that nobody waits for. */
 bool warden_serve_from_pool(const struct jail_plan *plan, uint32_t request);
@@ -100,3 +111,4 @@ char *warden_fence_of(const struct jail_plan *plan, size_t *ret_len);
 void warden_tend_zygote(void);
 int warden_zygote_wait_ms(int wait_ms);
 void warden_end_zygote(void);
+bool warden_is_zygote(pid_t pid);

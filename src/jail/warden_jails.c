@@ -40,10 +40,21 @@ static size_t new_slot(void)
     return warden.slots.len - 1;
 }
 
+/* Without a seed the first question finds another one. */
+static int make(const struct jail_plan *plan, struct made *ret_made, struct err *err)
+{
+    warden.maker.is_seed_lost = false;
+    if (maker_make(&warden.maker, plan, ret_made, err) == 0)
+        return 0;
+    if (!warden.maker.is_seed_lost || warden_replace_seed(err) < 0)
+        return -1;
+    return maker_make(&warden.maker, plan, ret_made, err);
+}
+
 int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err)
 {
     struct made made;
-    if (maker_make(&warden.maker, plan, &made, err) < 0)
+    if (make(plan, &made, err) < 0)
         return -1;
     size_t index = new_slot();
     warden.slots.ptr[index] = (struct slot){.state = BUILDING,
@@ -140,18 +151,20 @@ static void take_word(size_t index, struct str packet, int fds[WIRE_FDS_MAX])
  * when a failure is known to be whole. */
 static bool hear_built(size_t index)
 {
+    /* Not warden.in: a question whose plan lies there may be what made us look. */
+    static char words[WIRE_MAX];
     struct slot *slot = &warden.slots.ptr[index];
     while (!slot->is_ready || slot->made.pidfd < 0) {
         struct err err = {0};
         int fds[WIRE_FDS_MAX];
-        ssize_t len = wire_recv(slot->made.control_fd, warden.in, fds, false, &err);
+        ssize_t len = wire_recv(slot->made.control_fd, words, fds, false, &err);
         if (len < 0 && err.sys == EAGAIN)
             return false;
         if (len <= 0) {
             slot->is_ready = false;
             return true;
         }
-        take_word(index, str_n(warden.in, (size_t)len), fds);
+        take_word(index, str_n(words, (size_t)len), fds);
         wire_close_fds(fds);
     }
     return true;
@@ -164,6 +177,9 @@ static void fail_build(size_t index)
     uint32_t request = slot->request;
     if (slot->broken != NULL)
         err = *slot->broken;
+    else if (slot->made.pidfd < 0)
+        (void)err_set(&err, ERR_UNAVAILABLE,
+                      "the process that jails are copied from was killed; ask again");
     else
         (void)err_set(&err, ERR_INTERNAL, "the jail's first process died");
     warden_end_jail(index);
@@ -237,5 +253,12 @@ void warden_hear_births(void)
 {
     for (size_t i = 0; i < warden.slots.len; i++)
         if (warden.slots.ptr[i].state == BUILDING)
-            (void)hear_built(i);
+            on_built(i);
+}
+
+void warden_fail_unborn(void)
+{
+    for (size_t i = 0; i < warden.slots.len; i++)
+        if (warden.slots.ptr[i].state == BUILDING && warden.slots.ptr[i].made.pidfd < 0)
+            fail_build(i);
 }

@@ -274,6 +274,11 @@ int warden_zygote_wait_ms(int wait_ms)
     return wait_ms < 0 || left < wait_ms ? (int)left : wait_ms;
 }
 
+bool warden_is_zygote(pid_t pid)
+{
+    return pid == seed.now.pid || pid == seed.next.pid;
+}
+
 void warden_end_zygote(void)
 {
     drop(&seed.next);

@@ -174,6 +174,11 @@ static int run_mmdebstrap(const struct obtaining *obtaining, const char *cache, 
     obtain_say(obtaining, "starting mmdebstrap", 0, 0);
     if (obtain_run_telling(words.argv, out_fd, on_line, &telling, &why) == 0)
         return 0;
+    if (strstr(telling.last_error, "/etc/subuid") != NULL)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "mmdebstrap: this user has no ids of its own in /etc/subuid and "
+                       "/etc/subgid: add some (usermod --add-subuids 100000-165535 --add-subgids "
+                       "100000-165535 USER), or add the runtime as root");
     if (telling.last_error[0] != '\0')
         return err_set(err, ERR_UNAVAILABLE, "mmdebstrap: %s", telling.last_error);
     *err = why;

@@ -83,6 +83,10 @@ test('a kernel that waited is given environment, limits and randomness of its ow
   const full = await one.run({ code: 'x = bytearray(200 << 20)' });
   assert.ok(['out_of_memory', 'died'].includes(full.status), full.raw);
   assert.equal((await two.run({ code: 'x = bytearray(200 << 20); len(x) >> 20' })).result, 200);
+  // pyplot was imported by the template, which has drawn nothing.
+  const drawn = await two.run({ code: 'import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\nplt.scatter([1], [2]);' });
+  if (drawn.error?.name !== 'ModuleNotFoundError')
+    assert.deepEqual(drawn.results?.map(({ data }) => 'image/png' in data), [true, true], drawn.raw);
   // Who wants what cannot be given to a finished jail has one made.
   for (const spec of [{ limits: { pids: 77 } }, { env: { PYTHONPATH: '/workspace/lib' } }]) {
     const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });

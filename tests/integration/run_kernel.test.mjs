@@ -69,8 +69,9 @@ test('files of the workspace are read and written', async (t) => {
 test('a figure comes back as a picture with its data', async (t) => {
   if (!existsSync('/usr/lib/python3/dist-packages/matplotlib')) return t.skip('no matplotlib on this machine');
   const { json } = await cell(t, 'python3',
-    'import matplotlib.pyplot as plt\nplt.bar(["x", "y"], [3, 4])\nplt.title("t");', '--timeout', '60000');
-  const [figure] = json.results;
+    'import matplotlib.pyplot as plt\nplt.bar(["x", "y"], [3, 4])\nplt.title("t"); plt.show()\nplt.plot([1, 2]);', '--timeout', '60000');
+  const [figure, next] = json.results;
+  assert.ok('image/png' in next.data, 'what was shown is closed, and the next line draws another');
   assert.equal(Buffer.from(figure.data['image/png'], 'base64').toString('latin1', 1, 4), 'PNG');
   const chart = JSON.parse(figure.data['application/vnd.sandglass.chart+json']);
   assert.deepEqual(chart.elements, [{ label: 'x', value: 3 }, { label: 'y', value: 4 }]);

@@ -107,6 +107,8 @@ test('what no index has is an error that says so, once', T, async (t) => {
   const chain = await it.run('import broken');
   assert.equal(chain.error.name, 'ModuleNotFoundError');
   assert.equal(chain.executionCount, 4);
+  const asked = await it.run('%pip install --quiet nosuchpackage');
+  assert.equal(asked.error?.name, 'CalledProcessError', JSON.stringify(asked));
 });
 
 test('without a network the error says how to have one', T, async (t) => {
@@ -178,4 +180,40 @@ test('requirements of a sandbox are there before its first run, whoever asks', T
     assert.ok(answer.http >= code && answer.http < 600 && answer.http !== 201, JSON.stringify(answer));
     assert.match(JSON.stringify(answer), /requirements/);
   }
+});
+
+test('requirements are installed once for all who go on from a tree', T, async (t) => {
+  const it = await setup(t);
+  if (!it) return;
+  it.index.add('oncefor', '1.0', 'oncefor', 'value = 1');
+  it.index.add('oncefor', '2.0', 'oncefor', 'value = 2');
+  const spec = { ...it.server.spec, requirements: ['oncefor==1.0'] };
+  const run = (where, more = {}) => it.server.post(`/v1/${where}/run_code`,
+    { code: 'import oncefor\noncefor.value', install: false, timeoutMs: 60000, ...more });
+  const box = await it.server.post('/v1/sandboxes', spec);
+  assert.equal((await run(`sandboxes/${box.id}`)).result, 1);
+  const session = await it.server.post('/v1/sessions', { sandbox: spec });
+  const first = await run(`sessions/${session.id}`);
+  const hasVolumes = first.http === 200;
+  if (hasVolumes) assert.equal(first.result, 1, JSON.stringify(first));
+  const asked = it.index.asked.length;
+
+  const forks = await it.server.post(`/v1/sandboxes/${box.id}/fork`, { count: 1 });
+  if (forks.http === 201) {
+    const fork = await run(`sandboxes/${forks.sandboxes[0].id}`);
+    assert.equal(fork.result, 1, JSON.stringify(fork));
+  }
+  if (hasVolumes) {
+    await it.server.post(`/v1/sessions/${session.id}/rest`, {});
+    assert.equal((await run(`sessions/${session.id}`)).result, 1);
+  }
+  assert.equal(it.index.asked.length, asked, `nothing is asked again: ${it.index.asked.slice(asked)}`);
+
+  // A run's own take each other's place; those of the sandbox are met once.
+  const ask = (requirement) => run(`sandboxes/${box.id}`, { requirements: [requirement], code: 'import subprocess, sys\n' +
+    'int(subprocess.run([sys.executable, "-c", "import oncefor; print(oncefor.value)"], capture_output=True, text=True).stdout)' });
+  assert.equal((await ask('oncefor>1')).result, 2);
+  assert.equal((await ask('oncefor==2.0')).result, 2);
+  const note = await it.server.get(`/v1/sandboxes/${box.id}/files?path=/workspace/.sandglass/installed`);
+  assert.equal(await note.text(), 'python3 oncefor==1.0\npython3 oncefor==2.0\n');
 });

@@ -349,29 +349,30 @@ test('a jail that a template does not fit has its kernel by its program', T, asy
   assert.deepEqual([run.result, run.stdout], [42, 'runs\n'], run.raw);
 });
 
-test('node24: a kernel that was started ahead is given to who asks next', T, async (t) => {
-  const server = await setup(t, 'node24');
-  if (!server) return;
-  // Its process is older than the wish for it; on a loaded machine that may take some tries.
-  const code = '[Date.now() - process.uptime() * 1000, process.env.GIVEN, process.env.SANDGLASS_KERNEL_AHEAD, process.cwd()]';
-  const ask = async (more) => {
-    const askedMs = Date.now();
-    const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'node24', ...more });
-    assert.equal(box.http, 201, box.raw);
-    const run = await server.post(`/v1/sandboxes/${box.id}/run_code`, { code });
-    assert.equal(run.success, true, run.raw);
-    assert.equal(run.executionCount, 1);
-    await server.get(`/v1/sandboxes/${box.id}`, { method: 'DELETE' });
-    return { isAhead: run.result[0] < askedMs - 100, rest: run.result.slice(1) };
-  };
-  await until(async () => {
-    const { isAhead, rest } = await ask({ env: { GIVEN: 'mine' } });
-    assert.deepEqual(rest, ['mine', null, '/workspace']);
-    return isAhead;
+for (const [runtime, own] of [['node24', { NODE_OPTIONS: '--no-deprecation' }], ['deno', { DENO_NO_PROMPT: '1' }]])
+  test(`${runtime}: a kernel that was started ahead is given to who asks next`, T, async (t) => {
+    const server = await setup(t, runtime);
+    if (!server) return;
+    // Its process is older than the wish for it; on a loaded machine that may take some tries.
+    const code = '[Date.now() - process.uptime() * 1000, process.env.GIVEN, process.env.SANDGLASS_KERNEL_AHEAD, process.cwd()]';
+    const ask = async (more) => {
+      const askedMs = Date.now();
+      const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime, ...more });
+      assert.equal(box.http, 201, box.raw);
+      const run = await server.post(`/v1/sandboxes/${box.id}/run_code`, { code });
+      assert.equal(run.success, true, run.raw);
+      assert.equal(run.executionCount, 1);
+      await server.get(`/v1/sandboxes/${box.id}`, { method: 'DELETE' });
+      return { isAhead: run.result[0] < askedMs - 100, rest: run.result.slice(1) };
+    };
+    await until(async () => {
+      const { isAhead, rest } = await ask({ env: { GIVEN: 'mine' } });
+      assert.deepEqual(rest, ['mine', null, '/workspace']);
+      return isAhead;
+    });
+    assert.equal((await ask({ env: own })).isAhead, false, 'its options were read as it started');
+    assert.equal((await ask({ limits: { pids: 77 } })).isAhead, false, 'other limits');
   });
-  assert.equal((await ask({ env: { NODE_OPTIONS: '--no-deprecation' } })).isAhead, false, 'Node has read its options');
-  assert.equal((await ask({ limits: { pids: 77 } })).isAhead, false, 'other limits');
-});
 
 test('a session keeps its files, and its interpreter while it is awake', T, async (t) => {
   const server = await setup(t, 'python3');

@@ -24,6 +24,21 @@ const onServer = (make) => async (t) => {
   return { zones: createSandbox({ mode: 'sandbox', sandbox: await make(client) }) };
 };
 
+// Directories that a server's configuration gives out.
+const onServersHost = (make) => async (t) => {
+  const dir = tempDir(t);
+  const server = await serveZones(t, `[zones.reports]\nworkspace = "${dir}"\ntenants = ["*"]\n`);
+  const zones = make(server);
+  t.after(() => zones.close());
+  return { zones, dir };
+};
+
+async function serveZones(t, toml) {
+  const config = join(tempDir(t), 'config.toml');
+  writeFileSync(config, toml);
+  return serve(t, { args: ['--config', config] });
+}
+
 // The façade's verbs through another program, which tells its errors by their code.
 function through(ask) {
   const bytes = async (...args) => (await ask(...args)).stdout;
@@ -40,8 +55,8 @@ function through(ask) {
   };
 }
 
-async function runBytes(bin, args, input) {
-  const child = spawn(bin, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+async function runBytes(bin, args, input, env = process.env) {
+  const child = spawn(bin, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
   const out = [], err = [];
   child.stdout.on('data', (data) => out.push(data));
   child.stderr.on('data', (data) => err.push(data));
@@ -58,6 +73,34 @@ const cli = (dir) => through(async (verb, path, input) => {
   if (child.code === 0) return child;
   const { error } = JSON.parse(child.stdout.toString() || assert.fail(child.stderr));
   throw new ZoneError(error.code.toUpperCase(), error.message, path);
+});
+
+const farCli = (server) => through(async (verb, path, input) => {
+  if (path.includes('\0')) throw new ZoneError('INVALID', 'no command line can hold it');
+  const args = ['fs', '--zone', 'reports', '--url', server.url, '--json', verb.replace('_all', ''), path, ...(verb === 'delete_all' ? ['-r'] : [])];
+  const child = await runBytes(BIN, args, input, { ...process.env, SANDGLASS_TOKEN: server.token });
+  if (child.code === 0) return child;
+  const { error } = JSON.parse(child.stdout.toString() || assert.fail(child.stderr));
+  throw new ZoneError(error.code.toUpperCase(), error.message, path);
+});
+
+// Nothing but HTTP.
+const http = (server) => through(async (verb, path, body) => {
+  const door = '/v1/zones/reports/files';
+  const isBytes = ['read', 'write', 'delete', 'delete_all'].includes(verb);
+  const method = { read: 'GET', write: 'PUT', delete: 'DELETE', delete_all: 'DELETE' }[verb] ?? 'POST';
+  const query = `?path=${encodeURIComponent(path).replaceAll('%2F', '/')}${verb === 'delete_all' ? '&recursive=true' : ''}`;
+  const response = await server.get(door + (isBytes ? query : `/${verb}`), {
+    method, ...(isBytes ? {} : { headers: { 'content-type': 'application/json' } }),
+    ...(isBytes ? body === undefined ? {} : { body } : { body: JSON.stringify({ path }) }) });
+  const bytes = Buffer.from(await response.arrayBuffer());
+  if (!response.ok) {
+    const { error } = JSON.parse(bytes.toString());
+    throw new ZoneError(error.code.toUpperCase(), error.message, path);
+  }
+  if (isBytes) return { stdout: bytes };
+  const { exists, names, path: real } = JSON.parse(bytes.toString());
+  return { stdout: Buffer.from(String(exists ?? real ?? names.map((name) => `${name}\n`).join(''))) };
 });
 
 const ofC = (dir) => through(async (verb, path, input) => {
@@ -78,6 +121,9 @@ const backends = [
   ['single', onHost((dir) => createSandbox({ mode: 'single', directory: dir, bin: BIN })), false, '.'],
   ['command line', onHost(cli), false, '.'],
   ['the C library', onHost(ofC), false, '.'],
+  ['a server\'s directories', onServersHost(({ url, token }) => createSandbox({ mode: 'remote', zone: 'reports', client: { url, token } })), false, '.'],
+  ['a server\'s directories, command line', onServersHost(farCli), false, '.'],
+  ['a server\'s directories, HTTP', onServersHost(http), false, '.'],
   ['memory', onHost(() => createSandbox({ mode: 'memory' })), true],
   ['sandbox, jail', onServer((client) => Sandbox.create({ client, tier: 'jail' })), true],
   ['session', onServer((client) => Session.create({ client, sandbox: { tier: 'jail' } })), true],
@@ -294,4 +340,102 @@ test('the tools of the façade answer as the server does', T, async (t) => {
     assert.deepEqual(answers[1], answers[2], `${name} ${JSON.stringify(args)}`);
   }
   await targets[1].close();
+});
+
+const post = async (server, path, body, token = server.token) => {
+  const response = await server.get(path, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` } });
+  const text = await response.text();
+  return text === '' ? undefined : JSON.parse(text);
+};
+
+test('a server searches and edits its directories', T, async (t) => {
+  const root = join(tempDir(t), 'root');
+  const server = await serveZones(t, `[zones.both]\nroot = "${root}"\n`);
+  const zones = createSandbox({ mode: 'remote', zone: 'both', client: { url: server.url, token: server.token } });
+  await zones.write('/workspace/a/one.md', '# One\nneedle here\n');
+  await zones.write('/workspace/two.txt', 'Needle there\n');
+  await zones.write('/cache/three.md', 'needle\n');
+  assert.equal(readFileSync(join(root, 'cache/three.md'), 'utf8'), 'needle\n');
+  symlinkSync('/etc', join(root, 'workspace/out'));
+  const ask = (verb, body) => post(server, `/v1/zones/both/files/${verb}`, body);
+  const table = [
+    ['glob', { pattern: '**/*.md' }, { paths: ['a/one.md'], truncated: false }],
+    ['glob', { path: '/cache', pattern: '*' }, { paths: ['three.md'], truncated: false }],
+    ['glob', { pattern: '**', limit: 1 }, { paths: ['a/one.md'], truncated: true }],
+    ['glob', { pattern: '**/passwd' }, { paths: [], truncated: false }],
+    ['glob', { pattern: '[' }, 'invalid_pattern'],
+    ['glob', { path: '/workspace/out', pattern: '*' }, 'path_escapes'],
+    ['grep', { pattern: 'needle' }, { matches: [{ path: 'a/one.md', line: 2, column: 1, text: 'needle here' }], truncated: false }],
+    ['grep', { pattern: 'needle', ignoreCase: true, include: '*.txt' },
+      { matches: [{ path: 'two.txt', line: 1, column: 1, text: 'Needle there' }], truncated: false }],
+    ['grep', { pattern: '(' }, 'invalid_pattern'],
+    ['grep', { path: '/workspace/../..', pattern: 'root' }, 'path_escapes'],
+    ['edit', { path: '/workspace/two.txt', old: 'there', new: 'gone' }, { count: 1 }],
+    ['edit', { path: '/workspace/two.txt', old: 'there', new: 'gone' }, 'no_match'],
+    ['edit', { path: '/workspace/two.txt', old: 'e', new: 'E' }, 'ambiguous_match'],
+    ['edit', { path: '/workspace/two.txt', old: 'e', new: 'E', all: true }, { count: 4 }],
+    ['edit', { path: '/workspace/none', old: 'e', new: 'E' }, 'not_found'],
+    ['list', { path: `/workspace/${'ü'.repeat(4000)}` }, 'invalid'],
+    ['list', { path: '/workspace', extra: 1 }, 'invalid'],
+  ];
+  for (const [verb, body, expected] of table) {
+    const answer = await ask(verb, body);
+    assert.deepEqual(typeof expected === 'string' ? answer.error?.code : answer, expected, `${verb} ${JSON.stringify(body).slice(0, 99)}: ${JSON.stringify(answer).slice(0, 200)}`);
+  }
+  assert.equal(await zones.read('/workspace/two.txt'), 'NEEdlE gonE\n');
+});
+
+test('only those whom the configuration names use a server\'s directories', T, async (t) => {
+  const dir = tempDir(t);
+  writeFileSync(join(dir, 'f'), 'kept');
+  const server = await serveZones(t, [`[zones.all]\nworkspace = "${dir}"\nread_only = true\ntenants = ["*"]`,
+    `[zones.acme]\ncache = "${dir}"\ntenants = ["acme"]`, `[zones.own]\nworkspace = "${dir}"`,
+    `[zones.gone]\nworkspace = "${join(dir, 'none')}"\ntenants = ["acme"]`, ''].join('\n'));
+  const tokenOf = async (tenant, scopes) => (await post(server, '/v1/tokens', { tenant, scopes })).token;
+  const names = async (token) => (await (await server.get('/v1/zones', { headers: { authorization: `Bearer ${token}` } })).json()).zones?.map(({ name }) => name);
+  const acme = await tokenOf('acme', ['read', 'files']), other = await tokenOf('other', ['files', 'read']), reader = await tokenOf('acme', ['read']);
+  assert.deepEqual(await names(server.token), ['all', 'acme', 'own', 'gone']);
+  assert.deepEqual(await names(acme), ['all', 'acme', 'gone']);
+  assert.deepEqual(await names(other), ['all']);
+  const code = async (zone, path, token) => (await post(server, `/v1/zones/${zone}/files/exists`, { path }, token)).error?.code;
+  assert.equal(await code('acme', '/cache/f', acme), undefined);
+  assert.equal(await code('acme', '/workspace/f', acme), 'zone_not_configured');
+  assert.equal(await code('acme', '/cache/f', other), 'not_found');
+  assert.equal(await code('own', '/workspace/f', acme), 'not_found');
+  assert.equal(await code('acme', '/cache/f', reader), 'forbidden');
+  assert.equal(await code('gone', '/workspace/f', acme), 'unavailable');
+  const readOnly = createSandbox({ mode: 'remote', zone: 'all', client: { url: server.url, token: other } });
+  await check(readOnly, ['read', ['/workspace/f'], 'kept']);
+  await check(readOnly, ['write', ['/workspace/f', 'mine'], 'READ_ONLY']);
+  await check(readOnly, ['delete', ['/workspace/f'], 'READ_ONLY']);
+  for (const toml of ['[zones.x]', `[zones.x]\nroot = "${dir}"\ncache = "${dir}"`, '[zones.x]\nworkspace = "reports"'])
+    await assert.rejects(serveZones(t, toml + '\n'), /zones\.x/);
+});
+
+test('the worker of a server\'s directories can end at any time', T, async (t) => {
+  const dir = tempDir(t);
+  const server = await serveZones(t, `[zones.w]\nworkspace = "${dir}"\n`);
+  const zones = createSandbox({ mode: 'remote', zone: 'w', client: { url: server.url, token: server.token, retries: 0 } });
+  await zones.write('/workspace/f', 'kept');
+  const workers = () => execFileSync('ps', ['-o', 'pid=,args=', '--ppid', String(server.child.pid)]).toString().split('\n')
+    .filter((line) => line.includes(`workspace=${dir}`)).map((line) => Number.parseInt(line, 10));
+  const [worker] = workers();
+  if (!isSanitized) {
+    const status = readFileSync(`/proc/${worker}/status`, 'utf8');
+    assert.match(status, /NoNewPrivs:\t1/);
+    assert.match(status, /Seccomp:\t2/);
+  }
+  assert.equal(readFileSync(`/proc/${worker}/environ`, 'utf8'), '');
+  // One that stands still leaves its questions unanswered; its end answers them all.
+  process.kill(worker, 'SIGSTOP');
+  const asked = Array.from({ length: 10 }, () => zones.read('/workspace/f').catch(({ code }) => code));
+  const full = Array.from({ length: 30 }, () => zones.exists('/workspace/f').catch(({ code }) => code));
+  await Promise.any(full.map(async (each) => assert.match(await each, /busy/i)));
+  process.kill(worker, 'SIGKILL');
+  assert.deepEqual(await Promise.all(asked), Array(10).fill('UNAVAILABLE'));
+  await Promise.all(full);
+  assert.equal(await zones.read('/workspace/f'), 'kept');
+  assert.notEqual(workers()[0], worker);
+  assert.equal(workers().length, 1);
 });

@@ -1,24 +1,37 @@
 """matplotlib without asking: open figures are shown as PNG, with their data where that is simple."""
+import importlib.machinery
 import io
 import sys
-import types
 
 CHART = "application/vnd.sandglass.chart+json"
 BACKEND = "sandglass_figures"
 POINTS_MAX = 2000
 
 
-def install(show):
-    """A backend of ours, taken when pyplot is imported; `show` displays a bundle."""
-    backend = types.ModuleType(BACKEND)
+class Finder:
+    """Has pyplot draw for us from its import on, whoever imports it and whatever was chosen before. The
+    backend is made when matplotlib asks for it: matplotlib copies what it finds in it at that time."""
 
-    def load(name):
+    def __init__(self, show):
+        self.show = show
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "matplotlib.pyplot" and "matplotlib" in sys.modules:
+            sys.modules["matplotlib"].use("module://" + BACKEND)
+        return importlib.machinery.ModuleSpec(name, self) if name == BACKEND else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
         from matplotlib.backends import backend_agg
-        return getattr(backend_agg, {"FigureCanvas": "FigureCanvasAgg"}.get(name, name))
+        module.FigureCanvas = backend_agg.FigureCanvasAgg
+        module.show = lambda *args, **kwargs: flush(self.show)
 
-    backend.__getattr__ = load
-    backend.show = lambda *args, **kwargs: flush(show)
-    sys.modules[BACKEND] = backend
+
+def install(show):
+    """A backend of ours; `show` displays a bundle."""
+    sys.meta_path.insert(0, Finder(show))
 
 
 def is_figure(value):

@@ -118,8 +118,10 @@ class Magics:
         words = rest.split(None, 1)
         if words and words[0] == "install" and not re.search(r"(^|\s)(--target|-t|--user|--prefix|--root)\b", rest):
             rest = f"install --target {PACKAGES} --upgrade {words[1] if len(words) > 1 else ''}"
-        self.namespace["_exit_code"] = shell(f"{shlex.quote(sys.executable)} -m pip {rest}")
+        status = self.namespace["_exit_code"] = shell(f"{shlex.quote(sys.executable)} -m pip {rest}")
         importlib.invalidate_caches()
+        if status != 0:
+            raise subprocess.CalledProcessError(status, "pip")
 
     def line_who(self, rest):
         names = [name for name in self.namespace if not name.startswith("_")]

@@ -57,7 +57,6 @@ def prepare(names, is_template):
         except Exception:
             missing.append(name)
         if name == "matplotlib" and name in sys.modules:
-            sys.modules[name].use("module://" + figures.BACKEND)
             import matplotlib.pyplot
     open_streams()
     sys.argv = [""]

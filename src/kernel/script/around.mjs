@@ -52,9 +52,11 @@ async function show(id, value, flags) {
   send(line, DISPLAY, id, [parts.length, ...parts.flat()], flags);
 }
 
-/** The end of the current run; with an error unless all went well. */
-export function end(error, place = '') {
-  const { id, count, before } = current;
+/** The end of the run `id`, unless it has ended; with an error unless all went well. The inspector's calls come
+ * in the middle of others, wherever a function is entered: only here is it certain which run is under way. */
+export function end(id, error, place = '') {
+  if (current === null || current.id !== id) return;
+  const { count, before } = current;
   current = null;
   mark(0);
   for (const [name, value] of before)
@@ -95,13 +97,13 @@ const calls = (heard) => ({
     current = { id, count, before: environment(variables) };
     mark(id);
   },
-  fail: (id, value, place) => { if (isCurrent(id)) end(asError(value), place); },
-  refuse: (id, message) => { if (isCurrent(id)) end(Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
-  interrupt: (id) => { heard(); if (isCurrent(id)) end(new Interrupted()); },
+  fail: (id, value, place) => { if (isCurrent(id)) end(id, asError(value), place); },
+  refuse: (id, message) => { if (isCurrent(id)) end(id, Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
+  interrupt: (id) => { heard(); if (isCurrent(id)) end(id, new Interrupted()); },
   settle: async (id, value) => {
     if (isCurrent(id) && value !== undefined)
       await show(id, value, MAIN).catch((error) => stray(error));
-    if (isCurrent(id)) end();
+    if (isCurrent(id)) end(id);
   },
 });
 
@@ -122,7 +124,7 @@ export class NoInput extends Error {
 
 /** Errors outside of the run itself, in a timer say: some end the run, all others are told. */
 export function stray(error) {
-  if ((error instanceof Exit || error instanceof NoInput) && current !== null) return end(error);
+  if ((error instanceof Exit || error instanceof NoInput) && current !== null) return end(running(), error);
   writeAll(2, Buffer.from(`Uncaught ${describe(asError(error))}`.replace(/^Uncaught Uncaught/, 'Uncaught')));
 }
 

@@ -6,7 +6,7 @@ import module from 'node:module';
 import path from 'node:path';
 import process from 'node:process';
 import { Buffer } from 'node:buffer';
-import { end, Exit, furnish, here, NoInput, stray } from './around.mjs';
+import { Exit, furnish, here, NoInput, stray } from './around.mjs';
 import { shiftColumns } from './display.mjs';
 import { PREFIX } from './deno_prefix.mjs';
 import { writeWith } from './wire.mjs';

@@ -43,7 +43,7 @@ export function start({ heard, marked, watch }, line, worker) {
   // Node's own handler comes first; the addon's calls it.
   process.on('SIGINT', () => {
     const id = heard(); // the run that it was meant for; another may be under way by now
-    if (id !== 0 && id === running()) end(new Interrupted());
+    if (id !== 0 && id === running()) end(id, new Interrupted());
   });
   if (!watch()) throw new Error('the kernel needs Node 22.15 or later');
   furnish({ lineFd: line, heard, marked, load: (name, options) => import(name, options), require: () => module.createRequire(here()) });

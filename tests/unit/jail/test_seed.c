@@ -4,8 +4,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -121,10 +122,15 @@ TEST(a_jail_knows_nothing_of_another_or_of_its_maker)
     CHECK(!has(&memory, dir));
 }
 
-/* The only child of the warden's that has no pid namespace of its own and is no undertaker. */
-static pid_t find_seed(void)
+struct children {
+    pid_t seed; /* the only one without a pid namespace of its own that is no undertaker */
+    int jails, dead;
+};
+
+static struct children children_of_the_warden(void)
 {
     char path[64];
+    struct children found = {.seed = -1};
     AUTO_BUF struct buf list = buf_with_limit(1 << 16);
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)warden_pid(warden()),
                    (int)warden_pid(warden()));
@@ -139,10 +145,19 @@ static pid_t find_seed(void)
         if (spaces == NULL || strstr(buf_cstr(&status), "undertaker") != NULL)
             continue;
         int count = sscanf(spaces, "NSpid:%*[\t]%d%*[\t]%d", &outer, &inner);
-        if (count == 1)
-            return (pid_t)outer;
+        if (strstr(buf_cstr(&status), "Z (zombie)") != NULL)
+            found.dead++;
+        else if (count == 1)
+            found.seed = (pid_t)outer;
+        else
+            found.jails++;
     }
-    return -1;
+    return found;
+}
+
+static pid_t find_seed(void)
+{
+    return children_of_the_warden().seed;
 }
 
 /* What is asked of one that dies meanwhile fails: only one that is dead is replaced. */
@@ -172,4 +187,109 @@ TEST(a_seed_that_was_killed_is_replaced)
     run_true(before);
     pid_t next = find_seed();
     CHECK(next > 0 && next != seed);
+}
+
+enum moment { COPY_STANDS_STILL, COPY_IS_INIT };
+
+/* Somebody who stops the seed at its next clone and kills it before it can tell anybody of the
+ * copy, which then goes on by itself: at once, or before that. One byte says that he is there. */
+static void NORETURN kill_at_clone(pid_t seed, enum moment moment, int ready)
+{
+    int status;
+    unsigned long copy = 0;
+    if (ptrace(PTRACE_SEIZE, seed, NULL, PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK) < 0)
+        _exit(2);
+    if (write(ready, "", 1) != 1 || waitpid(seed, &status, __WALL) != seed ||
+        ptrace(PTRACE_GETEVENTMSG, seed, NULL, &copy) < 0)
+        _exit(1);
+    if (moment == COPY_IS_INIT) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/%lu/status", copy);
+        if (waitpid((pid_t)copy, &status, __WALL) < 0 ||
+            ptrace(PTRACE_DETACH, (pid_t)copy, NULL, NULL) < 0)
+            _exit(1);
+        /* Its complete filter is the last thing before it waits for questions. */
+        for (int i = 0; i < 3000; i++) {
+            AUTO_BUF struct buf text = buf_with_limit(1 << 14);
+            read_file(path, &text);
+            if (strstr(buf_cstr(&text), "Seccomp_filters:\t2") != NULL &&
+                strstr(buf_cstr(&text), "S (sleeping)") != NULL)
+                break;
+            (void)usleep(1000);
+        }
+    }
+    if (kill(seed, SIGKILL) < 0 || waitpid(seed, &status, __WALL) != seed)
+        _exit(1);
+    _exit(0);
+}
+
+/* -1: this test may not trace the seed. */
+static pid_t start_killer(pid_t seed, enum moment moment)
+{
+    int ready[2];
+    char byte;
+    CHECK_INT(pipe2(ready, O_CLOEXEC), 0);
+    pid_t killer = fork();
+    CHECK(killer >= 0);
+    if (killer == 0) {
+        (void)close(ready[0]);
+        kill_at_clone(seed, moment, ready[1]);
+    }
+    (void)close(ready[1]);
+    ssize_t got = read(ready[0], &byte, 1);
+    (void)close(ready[0]);
+    if (got == 1)
+        return killer;
+    CHECK_INT(waitpid(killer, NULL, 0), killer);
+    return -1;
+}
+
+/* Until the warden has as many jails as it should, and nobody dead. */
+static void wait_for_children(int jails)
+{
+    struct children now = {0};
+    for (int i = 0; i < 3000; i++) {
+        now = children_of_the_warden();
+        if (now.jails == jails && now.dead == 0 && now.seed > 0)
+            return;
+        (void)usleep(10000);
+    }
+    fail_msg("%d jails for %d, %d dead, seed %d", now.jails, jails, now.dead, (int)now.seed);
+}
+
+static void lose_a_birth(enum moment moment)
+{
+    const struct jail_host *host = warden_host(warden());
+    struct err err = {0};
+    int status;
+    struct jail_plan plan = {0};
+    if (host->no_memory[0] != '\0')
+        plan.limits.memory_bytes = JAIL_UNLIMITED;
+    if (host->no_cpu[0] != '\0')
+        plan.limits.cpu_milli = JAIL_UNLIMITED;
+    wait_for_children(0);
+    pid_t seed = find_seed();
+    pid_t killer = start_killer(seed, moment);
+    if (killer < 0)
+        SKIP("the seed cannot be traced here");
+    struct jail *lost = NULL;
+    CHECK_ERR(jail_make(warden(), &plan, &lost, &err), ERR_UNAVAILABLE);
+    CHECK_MSG("ask again");
+    CHECK_INT(waitpid(killer, &status, 0), killer);
+    CHECK_INT(status, 0);
+    wait_for_children(0);
+    CHECK(find_seed() != seed);
+    AUTO_JAIL struct jail *next = make((struct jail_plan){0});
+    run_true(next);
+    wait_for_children(1);
+}
+
+TEST(a_jail_whose_birth_was_not_reported_is_ended_and_its_owner_told)
+{
+    lose_a_birth(COPY_STANDS_STILL);
+}
+
+TEST(so_is_one_that_had_become_init)
+{
+    lose_a_birth(COPY_IS_INIT);
 }

@@ -71,10 +71,13 @@ export class RemoteBackend implements ZoneBackend {
 async function gather(bytes: ReadableStream<Uint8Array>, at: ZonePath): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let size = 0;
-  for await (const piece of bytes) {
-    pieces.push(piece);
-    size += piece.length;
-    if (size > FILE_MAX) throw new ZoneError('TOO_LARGE', `'${at.path}' has more than ${FILE_MAX} bytes`, at.path);
+  const reader = bytes.getReader(); // not every browser can iterate over a stream
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    pieces.push(next.value);
+    size += next.value.length;
+    if (size <= FILE_MAX) continue;
+    await reader.cancel().catch(() => {});
+    throw new ZoneError('TOO_LARGE', `'${at.path}' has more than ${FILE_MAX} bytes`, at.path);
   }
   const all = new Uint8Array(size);
   let end = 0;

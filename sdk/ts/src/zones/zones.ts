@@ -1,10 +1,11 @@
-import { Client, type CallOptions } from '../client.js';
+import { Client, type CallOptions, type ClientOptions } from '../client.js';
 import { Sandbox, type Connection } from '../sandbox.js';
 import { Session } from '../session.js';
 import type { ToolAnswer, ToolName, ToolTarget } from '../tools.js';
 import { Volume } from '../volume.js';
 import { FILE_MAX, type ZoneBackend } from './backend.js';
 import { ZoneError } from './errors.js';
+import { HttpBackend } from './http.js';
 import { MemoryBackend } from './memory.js';
 import { parseZonePath, zoneNames, type Zone, type ZonePath } from './path.js';
 import { RemoteBackend } from './remote.js';
@@ -31,6 +32,8 @@ export type ZonesOptions =
   | OnHost & { mode: 'single'; directory: string }
   /** A live sandbox, a session, or a volume (which has /workspace alone). */
   | Common & { mode: 'sandbox'; sandbox: Sandbox | Session | Volume }
+  /** Directories that a server gives out as [zones.NAME] of its configuration. */
+  | Common & { mode: 'remote'; zone: string; client?: Client | ClientOptions }
   /** Nothing outlives the object: for tests. */
   | Common & { mode: 'memory' };
 
@@ -131,14 +134,16 @@ function backendOf(options: ZonesOptions): ZoneBackend {
       return workerOf(options, ['--direct', `workspace=${options.directory}`]);
     case 'sandbox':
       return new RemoteBackend(options.sandbox.files, options.sandbox instanceof Volume ? ['workspace'] : zoneNames);
+    case 'remote':
+      return new HttpBackend(Client.from(options.client), options.zone);
     case 'memory':
       return new MemoryBackend();
     default:
-      throw new ZoneError('INVALID', `there is no mode '${(options as { mode: string }).mode}': sandboxed, direct, single, sandbox or memory`);
+      throw new ZoneError('INVALID', `there is no mode '${(options as { mode: string }).mode}': sandboxed, direct, single, sandbox, remote or memory`);
   }
 }
 
-/** The file façade: /workspace and /cache over directories of this machine, a sandbox or a volume, or memory. */
+/** The file façade: /workspace and /cache over directories of this machine or a server's, a sandbox or a volume, or memory. */
 export function createSandbox(options: ZonesOptions): ZoneSandbox {
   if (options.mode === 'direct' && options.workspace === undefined && options.cache === undefined)
     throw new ZoneError('ZONE_NOT_CONFIGURED', 'no zone has a directory: pass workspace, cache, or both');

@@ -1,0 +1,58 @@
+import type { Client } from '../client.js';
+import type { ZoneBackend } from './backend.js';
+import { zoneErrorOf } from './errors.js';
+import type { ZonePath } from './path.js';
+
+/** Directories of a server's machine, which its configuration gives out by a name. */
+export class HttpBackend implements ZoneBackend {
+  readonly #client: Client;
+  readonly #door: string;
+
+  constructor(client: Client, zone: string) {
+    this.#client = client;
+    this.#door = `/v1/zones/${encodeURIComponent(zone)}/files`;
+  }
+
+  read(at: ZonePath): Promise<Uint8Array> {
+    return this.#ask(at, async () => {
+      const response = await this.#client.request('GET', this.#door, { query: { path: at.path } });
+      return new Uint8Array(await response.arrayBuffer());
+    });
+  }
+
+  async write(at: ZonePath, content: Uint8Array): Promise<void> {
+    const headers = { 'content-type': 'application/octet-stream' };
+    await this.#ask(at, () => this.#client.request('PUT', this.#door,
+      { query: { path: at.path }, body: content as unknown as BodyInit, headers }));
+  }
+
+  async delete(at: ZonePath, recursive: boolean): Promise<void> {
+    await this.#ask(at, () => this.#client.request('DELETE', this.#door, { query: { path: at.path, recursive } }));
+  }
+
+  exists(at: ZonePath): Promise<boolean> {
+    return this.#ask(at, async () => (await this.#look<{ exists: boolean }>('exists', at)).exists);
+  }
+
+  list(at: ZonePath): Promise<string[]> {
+    return this.#ask(at, async () => (await this.#look<{ names: string[] }>('list', at)).names);
+  }
+
+  resolve(at: ZonePath): Promise<string> {
+    return this.#ask(at, async () => (await this.#look<{ path: string }>('resolve', at)).path);
+  }
+
+  async close(): Promise<void> {}
+
+  #look<T>(verb: string, at: ZonePath): Promise<T> {
+    return this.#client.json<T>('POST', `${this.#door}/${verb}`, { json: { path: at.path }, repeatable: true });
+  }
+
+  async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {
+    try {
+      return await verb();
+    } catch (error) {
+      throw zoneErrorOf(error, at.path);
+    }
+  }
+}

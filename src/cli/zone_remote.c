@@ -1,0 +1,124 @@
+/* The verbs of the zones, asked of a server. */
+
+#include "cli/zone_remote.h"
+
+#include <unistd.h>
+
+#include "cli/transfer.h"
+#include "files/zones.h"
+
+static void door_of(const struct cli_call *call, const char *verb, struct buf *out)
+{
+    remote_path(out, "/v1/zones/%s/files", cli_value(call, "zone"));
+    if (verb != NULL)
+        buf_printf(out, "/%s", verb);
+    else
+        remote_path(out, "?path=%s", call->args[1]);
+}
+
+static int ask(const struct cli_call *call, struct json_t **ret_answer, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_BUF struct buf door = {0};
+    AUTO_BUF struct buf body = {0};
+    struct json_out out = {.buf = &body};
+    door_of(call, call->args[0], &door);
+    json_begin_object(&out);
+    json_key(&out, "path"), json_put_cstr(&out, call->args[1]);
+    json_end_object(&out);
+    if (remote_open(call, &client, err) < 0)
+        return -1;
+    return remote_call(client, "POST", buf_cstr(&door), buf_cstr(&body), ret_answer, err);
+}
+
+static int read_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf door = {0};
+    door_of(call, NULL, &door);
+    return transfer_down(call, buf_cstr(&door), STDOUT_FILENO, err);
+}
+
+static int write_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_BUF struct buf door = {0};
+    door_of(call, NULL, &door);
+    return transfer_up(call, "PUT", buf_cstr(&door), STDIN_FILENO, NULL, err);
+}
+
+static int delete_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_BUF struct buf door = {0};
+    door_of(call, NULL, &door);
+    if (cli_has(call, "recursive"))
+        buf_put_cstr(&door, "&recursive=true");
+    if (remote_open(call, &client, err) < 0)
+        return -1;
+    return remote_call(client, "DELETE", buf_cstr(&door), NULL, NULL, err);
+}
+
+static int exists_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_JSON struct json_t *answer = NULL;
+    bool exists = false;
+    if (ask(call, &answer, err) < 0)
+        return -1;
+    (void)!json_to_bool(json_get(answer, "exists"), &exists);
+    cli_print(exists ? STR("true\n") : STR("false\n"));
+    return 0;
+}
+
+static int list_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf text = {0};
+    if (ask(call, &answer, err) < 0)
+        return -1;
+    const struct json_t *names = json_get(answer, "names");
+    for (size_t i = 0; names != NULL && i < json_len(names); i++) {
+        struct str name;
+        if (json_to_str(json_at(names, i), &name))
+            buf_printf(&text, "%.*s\n", STR_ARG(name));
+    }
+    cli_print(buf_str(&text));
+    return 0;
+}
+
+static int resolve_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf text = {0};
+    if (ask(call, &answer, err) < 0)
+        return -1;
+    buf_printf(&text, "%.*s\n", STR_ARG(remote_text(answer, "path")));
+    cli_print(buf_str(&text));
+    return 0;
+}
+
+static const struct verb {
+    const char *name;
+    int (*run)(const struct cli_call *call, struct err *err);
+    const char *changes; /* what a zone itself may not be */
+} verbs[] = {
+    {"read", read_it, NULL},     {"write", write_it, "written"}, {"delete", delete_it, "deleted"},
+    {"exists", exists_it, NULL}, {"list", list_it, NULL},        {"resolve", resolve_it, NULL},
+};
+
+/* The words of a path are judged here, as every other way into the façade does. */
+static int run(const struct verb *verb, const struct cli_call *call, struct err *err)
+{
+    struct str path = str_of(call->args[1]);
+    struct zone_path at;
+    if (zone_path_parse(path, &at, err) < 0 ||
+        (verb->changes != NULL && zone_path_refuse_zone(&at, path, verb->changes, err) < 0))
+        return -1;
+    return verb->run(call, err);
+}
+
+int zone_remote(const struct cli_call *call, struct err *err)
+{
+    for (size_t i = 0; i < countof(verbs); i++)
+        if (str_eq(str_of(call->args[0]), str_of(verbs[i].name)))
+            return run(&verbs[i], call, err);
+    return err_set(err, ERR_INVALID, "there is no 'fs %s'", call->args[0]);
+}
