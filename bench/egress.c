@@ -295,7 +295,8 @@ static void open_session(int net)
                                               .authority = net_sandbox_authority()};
     check(gateway_use_roots(gateway, net_roots_file(), &err));
     check(gateway_open(gateway, &options, &session, &err));
-    check(netns_gateway(net, home, PROXY, sockets, &err));
+    int none = -1;
+    check(netns_gateway(net, home, PROXY, &none, sockets, &err));
     for (int i = 0; i < JAIL_SOCKETS; i++)
         check(gateway_add(session, kinds[i], sockets[i], &err));
     const int ports[] = {far_port, far_tls_port};

@@ -86,11 +86,12 @@ int exec_net_read(const struct cli_call *call, const struct config *config,
                   struct exec_request *request, struct err *err) MUST_USE;
 /* The variables that programs inside need for it. */
 void exec_net_set_env(struct exec_request *request);
-/* The network: `*ret_net` stays NULL when the request has no policy, and the rest takes that.
- * Started before the jail, whose plan it sets; opened when the jail stands. */
+/* The network, or who tells that there is none when the request has no policy. Started before the
+ * jail, whose plan it sets; opened when the jail stands. */
 int exec_net_start(struct exec_request *request, struct exec_result *result,
                    struct exec_net **ret_net, struct err *err) MUST_USE;
-int exec_net_open(struct exec_net *net, struct jail *jail, struct err *err) MUST_USE;
+int exec_net_open(struct exec_net *net, struct warden_link *warden, struct jail *jail,
+                  struct err *err) MUST_USE;
 int exec_net_fd(const struct exec_net *net); /* readable: call exec_net_step */
 void exec_net_step(struct exec_net *net);
 struct exec_net *exec_net_free(struct exec_net *net);

@@ -19,10 +19,14 @@
 #include "egress/settings.h"
 #include "engine/config.h"
 
+/* Without a policy nothing is started until a program inside asks a proxy for something: then it
+ * has a gateway that tells it that there is no network. */
 struct exec_net {
     const struct exec_request *request;
     struct exec_result *result;
-    struct gateway *gateway;
+    struct warden_link *warden;
+    struct jail *jail;
+    struct gateway *gateway; /* NULL: not needed yet */
     struct gateway_session *session;
     char bundle[PATH_MAX]; /* the file of roots that the jail sees; "": none */
 };
@@ -53,8 +57,11 @@ int exec_net_read(const struct cli_call *call, const struct config *config,
         secrets_check_policy(request->secrets, request->policy, err) < 0 ||
         net_limits_from_options(call, config, &request->net_limits, err) < 0)
         return -1;
-    if (request->policy == NULL)
+    if (request->policy == NULL) {
+        settings_put(SETTINGS_PROXY_PORT, NULL, &request->settings);
+        cut_lines(&request->settings);
         return 0;
+    }
     policy_put_servers(config, &request->dns_servers);
     buf_put(&request->ca_file, config->egress.ca_file);
     if (opened_any(request->policy, request->secrets))
@@ -143,20 +150,18 @@ static void drop_bundle(struct exec_net *net)
 int exec_net_start(struct exec_request *request, struct exec_result *result,
                    struct exec_net **ret_net, struct err *err)
 {
-    if (request->policy == NULL)
-        return 0;
-    struct gateway *gateway = NULL;
-    if (gateway_start(NULL, &gateway, err) < 0)
-        return -1;
-    request->plan.net = JAIL_NET_GATEWAY;
-    request->plan.gateway_port = SETTINGS_PROXY_PORT;
     struct exec_net *net = mem_alloc(sizeof *net);
     net->request = request;
     net->result = result;
-    net->gateway = gateway;
+    *ret_net = net; /* the caller's to free, whatever comes now */
+    if (request->policy == NULL)
+        return 0;
+    if (gateway_start(NULL, &net->gateway, err) < 0)
+        return -1;
+    request->plan.net = JAIL_NET_GATEWAY;
+    request->plan.gateway_port = SETTINGS_PROXY_PORT;
     if (request->secrets != NULL)
         secrets_guard_process();
-    *ret_net = net; /* the caller's to free, whatever comes now */
     return open_tls(net, request, err);
 }
 
@@ -200,42 +205,80 @@ static int listen_on_all(struct exec_net *net, struct jail *jail, struct err *er
     return 0;
 }
 
-int exec_net_open(struct exec_net *net, struct jail *jail, struct err *err)
+/* Takes the sockets. */
+static int open_session(struct exec_net *net, int sockets[JAIL_SOCKETS], struct err *err)
 {
     static const enum porter_socket kinds[JAIL_SOCKETS] = {
         [JAIL_SOCKET_PROXY] = PORTER_PROXY,     [JAIL_SOCKET_DNS] = PORTER_DNS,
         [JAIL_SOCKET_DNS_TCP] = PORTER_DNS_TCP, [JAIL_SOCKET_HTTP] = PORTER_OPEN,
         [JAIL_SOCKET_HTTPS] = PORTER_OPEN,
     };
-    if (net == NULL)
+    const struct buf *servers = &net->request->dns_servers;
+    struct gateway_session_options options = {.policy = net->request->policy,
+                                              .dns_servers =
+                                                  servers->len > 0 ? buf_cstr(servers) : NULL,
+                                              .limits = net->request->net_limits,
+                                              .secrets = net->request->secrets,
+                                              .authority = net->request->authority,
+                                              .on_blocked = on_blocked,
+                                              .ctx = net};
+    int done = gateway_open(net->gateway, &options, &net->session, err);
+    for (int i = 0; i < JAIL_SOCKETS; i++) {
+        if (done < 0)
+            fd_close(&sockets[i]);
+        else
+            done = gateway_add(net->session, kinds[i], sockets[i], err);
+    }
+    return done;
+}
+
+int exec_net_open(struct exec_net *net, struct warden_link *warden, struct jail *jail,
+                  struct err *err)
+{
+    int sockets[JAIL_SOCKETS];
+    net->warden = warden;
+    net->jail = jail;
+    if (net->gateway == NULL)
         return 0;
     drop_bundle(net);
-    struct gateway_session_options options = {
-        .policy = net->request->policy,
-        .dns_servers =
-            net->request->dns_servers.len > 0 ? buf_cstr(&net->request->dns_servers) : NULL,
-        .limits = net->request->net_limits,
-        .secrets = net->request->secrets,
-        .authority = net->request->authority,
-        .on_blocked = on_blocked,
-        .ctx = net};
-    if (gateway_open(net->gateway, &options, &net->session, err) < 0)
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        sockets[i] = jail_take_socket(jail, (enum jail_socket)i);
+    return open_session(net, sockets, err) < 0 ? -1 : listen_on_all(net, jail, err);
+}
+
+/* A program has knocked. Where nobody can be found to answer, its socket goes, and it is refused by
+ * the kernel. */
+static int answer(struct exec_net *net, struct err *err)
+{
+    int sockets[JAIL_SOCKETS];
+    if (jail_gateway(net->jail, SETTINGS_PROXY_PORT, sockets, err) < 0)
         return -1;
-    for (int i = 0; i < JAIL_SOCKETS; i++) {
-        int fd = jail_take_socket(jail, (enum jail_socket)i);
-        if (gateway_add(net->session, kinds[i], fd, err) < 0)
-            return -1;
-    }
-    return listen_on_all(net, jail, err);
+    if (gateway_start(NULL, &net->gateway, err) == 0)
+        return open_session(net, sockets, err);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&sockets[i]);
+    return -1;
 }
 
 int exec_net_fd(const struct exec_net *net)
 {
-    return net == NULL ? -1 : gateway_fd(net->gateway);
+    return net->gateway != NULL ? gateway_fd(net->gateway) : warden_fd(net->warden);
+}
+
+static void on_knock(struct exec_net *net)
+{
+    struct err err = {0};
+    /* NOT_FOUND: the jail has ended meanwhile, and whoever knocked with it. */
+    if (answer(net, &err) < 0 && err.code != ERR_NOT_FOUND)
+        (void)fprintf(stderr, "sandglass: warning: %s\n", err.msg);
 }
 
 void exec_net_step(struct exec_net *net)
 {
-    if (net != NULL)
+    struct warden_event event;
+    if (net->gateway != NULL)
         (void)gateway_step(net->gateway); /* once it is gone, nothing leaves the sandbox */
+    while (net->gateway == NULL && warden_next(net->warden, &event))
+        if (event.type == WARDEN_EVENT_KNOCKED)
+            on_knock(net);
 }

@@ -420,7 +420,8 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result, struc
     AUTO_JAIL struct jail *jail = NULL;
     if (check_host(request, warden_host(warden), ret_result, err) < 0 ||
         exec_net_start(request, ret_result, &net, err) < 0 ||
-        jail_make(warden, &request->plan, &jail, err) < 0 || exec_net_open(net, jail, err) < 0)
+        jail_make(warden, &request->plan, &jail, err) < 0 ||
+        exec_net_open(net, warden, jail, err) < 0)
         return -1;
     ret_result->make_ns = clock_now_ns() - begin;
     static struct run run; /* its buffers are big, and a process runs one command */

@@ -162,7 +162,7 @@ static void print_json(const struct kernel_run *run)
     struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
     json_begin_object(&json);
     run_output_put_members(&run->output, &json);
-    if (run->net != NULL)
+    if (run->request->policy != NULL || run->result.blocked.len > 0)
         exec_put_blocked(&json, &run->result);
     json_end_object(&json);
     buf_put_char(&text, '\n');
@@ -261,7 +261,7 @@ static int start(struct kernel_run *run, struct warden_link *warden, const struc
 {
     if (exec_net_start(run->request, &run->result, &run->net, err) < 0 ||
         jail_make(warden, &run->request->plan, &run->jail, err) < 0 ||
-        exec_net_open(run->net, run->jail, err) < 0)
+        exec_net_open(run->net, warden, run->jail, err) < 0)
         return -1;
     return start_kernel(run, runtime, err);
 }

@@ -206,7 +206,9 @@ static struct verdict judge_addresses(const struct policy *policy,
 struct verdict verdict_judge(const struct policy *policy, const struct verdict_request *request)
 {
     if (policy == NULL || policy->mode == POLICY_NONE)
-        return block(request, VERDICT_POLICY_NONE, "this sandbox has no network");
+        return block(request, VERDICT_POLICY_NONE,
+                     "this sandbox has no network: allow a host, npm or pypi with --allow-host "
+                     "(network in the API)");
     if (strcmp(request->scheme, "http") != 0 && strcmp(request->scheme, "https") != 0 &&
         strcmp(request->scheme, "tcp") != 0)
         return block(request, VERDICT_SCHEME, "only http and https are spoken");

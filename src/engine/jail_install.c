@@ -2,6 +2,7 @@
 
 #include "egress/settings.h"
 #include "engine/jail_kernel.h"
+#include "engine/network.h"
 #include "runtime/packages.h"
 
 enum { TAIL_MAX = 16 << 10 };
@@ -130,10 +131,11 @@ int install_start(struct context *context, const struct str *packages, size_t co
     AUTO_ARENA struct arena arena = {0};
     const char *argv[PACKAGE_ARGS_MAX];
     struct place *place = context->place;
-    if (place->network == NULL)
-        return err_set(err, ERR_FORBIDDEN,
-                       "the sandbox has no network to install it from; make it with a policy that "
-                       "allows the package index (network: \"allow HOST\")");
+    if (place->net == NULL || network_is_offline(place->net))
+        return err_set(
+            err, ERR_FORBIDDEN,
+            "the sandbox has no network to install it from; give it a policy that allows "
+            "the registry (network: \"allow HOST\", or \"allow npm, pypi\")");
     if (package_command(context->runtime, packages, count, &arena, argv, err) < 0)
         return -1;
     struct install *install = mem_alloc(sizeof *install);

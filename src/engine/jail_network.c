@@ -3,7 +3,10 @@
  * A jail is made without one. What it shall reach comes as a change, at its beginning and later:
  * the warden opens sockets inside, they go to a session of the gateway, the ports that the policy
  * names get sockets of their own, the roots that the jail trusts are written, and only then does
- * the new policy hold. A step that fails leaves what held before. */
+ * the new policy hold. A step that fails leaves what held before.
+ *
+ * A sandbox that may reach nothing costs nothing here until one of its programs asks a proxy for
+ * something: then it gets a gateway too, which tells it that it has no network. */
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -14,6 +17,8 @@
 #include "engine/jail_place.h"
 #include "engine/network.h"
 
+static_assert((int)SETTINGS_PROXY_PORT == (int)JAIL_PROXY_PORT, "the socket that every jail has");
+
 struct net_change {
     struct place *place; /* NULL: it has gone, and the warden still owes an answer */
     struct network *network;
@@ -22,6 +27,9 @@ struct net_change {
     VEC(uint16_t) ports; /* still to be opened, the last one first */
     void *writer;        /* of the roots; NULL: none */
     bool is_asking;      /* the warden */
+    bool must_join;      /* though it may reach nothing: there is somebody to be told so */
+    bool is_knock;       /* a program's, who waits for the warden alone; one that was asked for
+                          * takes its place */
 };
 
 static void change_free(struct net_change *change)
@@ -212,22 +220,34 @@ static void on_joined_again(void *ctx, const struct err *why)
         log_error("jail.network", LOG_STR("sandbox", place->id), LOG_STR("error", why->msg));
 }
 
+static struct net_change *begin(struct place *place, struct network *network, engine_done *done,
+                                void *ctx)
+{
+    struct net_change *change = mem_alloc(sizeof *change);
+    *change = (struct net_change){
+        .place = place, .network = network_ref(network), .done = done, .ctx = ctx};
+    place->net_change = change;
+    return change;
+}
+
 /* Nothing leaves without it; every sandbox is given to the next one. */
 static void gateway_died(struct provider *provider)
 {
     log_error("jail.gateway", LOG_STR("error", "the maker of gateways died; another is started"));
     for (struct place *place = provider->places; place != NULL; place = place->next) {
+        place->lost_network = place->network != NULL;
         place->network = gateway_close(place->network);
         place->ports.len = 0;
     }
     jail_network_stop(provider);
     for (struct place *place = provider->places; place != NULL; place = place->next) {
         struct network *network = place->net;
-        if (network == NULL || network_is_offline(network) || place->net_change != NULL ||
-            place->is_gone)
+        if (network == NULL || !place->lost_network || place->net_change != NULL || place->is_gone)
             continue;
         place->net = NULL; /* nothing of it holds now */
-        jail_network_set(place, network, on_joined_again, place);
+        struct net_change *change = begin(place, network, on_joined_again, place);
+        change->must_join = true;
+        join(change);
         (void)network_free(network);
     }
 }
@@ -327,7 +347,8 @@ static void join(struct net_change *change)
 {
     struct place *place = change->place;
     struct err err = {0};
-    if (place->network == NULL && network_is_offline(change->network)) {
+    bool is_silent = network_is_offline(change->network) && !change->must_join;
+    if (place->network == NULL && is_silent) {
         finish(change, NULL);
     } else if (open_gateway(place->provider, change->network->authority != NULL, &err) < 0) {
         finish(change, &err);
@@ -339,19 +360,54 @@ static void join(struct net_change *change)
     }
 }
 
+/* The sockets that it waits for are this one's as well. */
+static void replace(struct net_change *knock, struct network *network, engine_done *done, void *ctx)
+{
+    struct network *old = knock->network;
+    knock->network = network_ref(network);
+    knock->done = done;
+    knock->ctx = ctx;
+    knock->is_knock = false;
+    (void)network_free(old);
+}
+
 void jail_network_set(struct place *place, struct network *network, engine_done *done, void *ctx)
 {
     struct err err = {0};
-    if (place->net_change != NULL) {
+    if (place->net_change != NULL && place->net_change->is_knock) {
+        replace(place->net_change, network, done, ctx);
+    } else if (place->net_change != NULL) {
         (void)err_set(&err, ERR_BUSY, "its network is being changed; try again");
         done(ctx, &err);
-        return;
+    } else {
+        join(begin(place, network, done, ctx));
     }
-    struct net_change *change = mem_alloc(sizeof *change);
-    *change = (struct net_change){
-        .place = place, .network = network_ref(network), .done = done, .ctx = ctx};
-    place->net_change = change;
-    join(change);
+}
+
+static struct place *find_place(const struct provider *provider, uint32_t number)
+{
+    for (struct place *place = provider->places; place != NULL; place = place->next)
+        if (place->jail != NULL && !place->is_gone && jail_number(place->jail) == number)
+            return place;
+    return NULL;
+}
+
+static void on_heard(void *ctx, const struct err *why)
+{
+    const struct place *place = ctx;
+    if (why != NULL)
+        log_info("jail.knock", LOG_STR("sandbox", place->id), LOG_STR("error", why->msg));
+}
+
+void jail_network_knocked(struct provider *provider, uint32_t number)
+{
+    struct place *place = find_place(provider, number);
+    /* One that is getting a network will be answered by it. */
+    if (place == NULL || place->net == NULL || place->network != NULL || place->net_change != NULL)
+        return;
+    struct net_change *knock = begin(place, place->net, on_heard, place);
+    knock->must_join = knock->is_knock = true;
+    join(knock);
 }
 
 void jail_network_end(struct place *place, const struct err *why)

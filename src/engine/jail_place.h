@@ -108,6 +108,7 @@ struct place {
     struct rolling *rolling;         /* a rollback under way */
     struct network *net;             /* what holds */
     struct gateway_session *network; /* NULL: no socket of it leads out */
+    bool lost_network;               /* had one when the gateway died */
     VEC(uint16_t) ports;             /* that lead to it besides those of every gateway */
     struct net_change *net_change;   /* under way */
     int64_t net_moved;               /* bytes, by whatever gateway */
@@ -178,6 +179,8 @@ void jail_fill_plan(const struct provider *provider, const struct sandbox_limits
 
 /* jail_network.c */
 void jail_network_set(struct place *place, struct network *network, engine_done *done, void *ctx);
+/* A program in this jail of the warden's wants to go out, and nobody listens yet. */
+void jail_network_knocked(struct provider *provider, uint32_t number);
 /* The place goes: whoever waits for a change hears so. */
 void jail_network_end(struct place *place, const struct err *why);
 void jail_network_stop(struct provider *provider);

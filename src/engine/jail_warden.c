@@ -69,6 +69,8 @@ static void on_warden(void *ctx, UNUSED int events)
             warden_gone(provider, &event.err);
             return;
         }
+        if (event.type == WARDEN_EVENT_KNOCKED)
+            jail_network_knocked(provider, event.number);
         struct request *request = request_take(provider, event.request);
         if (request != NULL)
             request->on_event(request, &event,

@@ -274,7 +274,9 @@ struct network *network_free(struct network *network)
 
 static void put_lines(const struct network *network, bool in_jail, struct buf *out)
 {
-    if (in_jail && !network_is_offline(network)) {
+    if (in_jail && network_is_offline(network)) {
+        settings_put(SETTINGS_PROXY_PORT, NULL, out); /* who tells that there is none */
+    } else if (in_jail) {
         const char *roots = network->authority != NULL            ? NETWORK_CA_FILE
                             : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
                                                                   : NULL;

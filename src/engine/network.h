@@ -43,8 +43,9 @@ static inline bool network_is_offline(const struct network *network)
     return network->policy->mode == POLICY_NONE;
 }
 
-/* Variables for programs: the way to the proxy and its certificates, unless offline, what leads
- * installers, and the placeholders. `in_jail` false: the placeholders alone. */
+/* Variables for programs: the way to the proxy, which is there for sandboxes without a network too,
+ * its certificates, what leads installers, and the placeholders. `in_jail` false: the placeholders
+ * alone. */
 struct engine_pairs network_env(const struct network *network, bool in_jail, struct arena *arena);
 
 /* Where the roots lie that a jail trusts once connections are opened. */

@@ -67,6 +67,11 @@ int jail_pidfd(const struct jail *jail)
     return jail->pidfd;
 }
 
+uint32_t jail_number(const struct jail *jail)
+{
+    return jail->number;
+}
+
 int jail_take_socket(struct jail *jail, enum jail_socket which)
 {
     return fd_take(&jail->sockets[which]);

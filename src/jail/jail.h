@@ -23,6 +23,7 @@ DEFINE_FREEP(jail)
 #define AUTO_JAIL AUTO(jail_freep)
 
 int jail_pidfd(const struct jail *jail);
+uint32_t jail_number(const struct jail *jail); /* among those of its warden */
 /* One of the sockets of JAIL_NET_GATEWAY, once; then it is the caller's. -1 when there is none. */
 int jail_take_socket(struct jail *jail, enum jail_socket which);
 

@@ -143,6 +143,17 @@ static int run_jail(struct maker *maker, const struct jail_plan *plan, struct ma
     return done;
 }
 
+/* The socket that is there already is the gateway's, if it has the port that is asked for. */
+static int open_gateway(struct maker *maker, struct made *made, uint16_t port,
+                        int ret_sockets[JAIL_SOCKETS], struct err *err)
+{
+    int none = -1;
+    /* Whatever comes of it: routes may be there, so no other jail gets the namespace. */
+    made->has_routes = true;
+    return netns_gateway(made->net.fd, maker->home_net, port,
+                         port == JAIL_PROXY_PORT ? &made->net.proxy_fd : &none, ret_sockets, err);
+}
+
 int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *ret_made,
                struct err *err)
 {
@@ -153,8 +164,8 @@ int maker_make(struct maker *maker, const struct jail_plan *plan, struct made *r
         return -1;
     int done = net_take(&maker->nets, &made.net, err);
     if (done == 0 && plan->net == JAIL_NET_GATEWAY) {
-        made.has_gateway = made.has_routes = true;
-        done = netns_gateway(made.net.fd, maker->home_net, plan->gateway_port, made.sockets, err);
+        made.has_gateway = true;
+        done = open_gateway(maker, &made, plan->gateway_port, made.sockets, err);
     }
     if (done == 0)
         done = cgroup_make(&maker->cgroups, &plan->limits, &made.cgroup, err);
@@ -176,9 +187,7 @@ int maker_open_gateway(struct maker *maker, struct made *made, uint32_t port,
 {
     if (port == 0 || port > UINT16_MAX)
         return err_set(err, ERR_INVALID, "%u is no port", port);
-    /* Whatever comes of it: routes may be there, so no other jail gets the namespace. */
-    made->has_routes = true;
-    if (netns_gateway(made->net.fd, maker->home_net, (uint16_t)port, ret_sockets, err) < 0)
+    if (open_gateway(maker, made, (uint16_t)port, ret_sockets, err) < 0)
         return -1;
     made->has_gateway = true;
     return 0;

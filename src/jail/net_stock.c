@@ -24,12 +24,17 @@ static void net_close(struct net *net)
             fd_close(&net->files[i]);
     if (net->fd > 0)
         fd_close(&net->fd);
+    if (net->proxy_fd > 0)
+        fd_close(&net->proxy_fd);
     *net = (struct net){0};
 }
 
 /* In the namespace. */
 static int open_files(struct net *net, struct err *err)
 {
+    net->proxy_fd = netns_open_proxy(JAIL_PROXY_PORT, err);
+    if (net->proxy_fd < 0)
+        return -1;
     for (size_t i = 0; i < NET_FILES; i++) {
         int fd = SYS(open(files[i], O_RDONLY | O_CLOEXEC));
         if (fd < 0 && errno == ENOENT)

@@ -14,11 +14,13 @@ struct err;
 
 enum { NET_FILES = 4, NET_STOCK_MAX = 256 };
 
-/* One namespace: itself, and its counters, kept open because finding them costs more than reading
- * them. 0: not there. */
+/* One namespace: itself, its counters, kept open because finding them costs more than reading
+ * them, and the socket on JAIL_PROXY_PORT, on which programs in there knock that would go out. 0 or
+ * -1: not there. */
 struct net {
     int fd;
     int files[NET_FILES];
+    int proxy_fd;
 };
 
 struct net_stock {

@@ -148,7 +148,7 @@ static int open_any(int type, uint16_t port, struct err *err)
     return fd_take(&fd);
 }
 
-static int open_proxy(uint16_t port, struct err *err)
+int netns_open_proxy(uint16_t port, struct err *err)
 {
     AUTO_CLOSE int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
@@ -165,7 +165,8 @@ static int open_proxy(uint16_t port, struct err *err)
     return fd_take(&fd);
 }
 
-static int open_sockets(uint16_t proxy_port, int sockets[JAIL_SOCKETS], struct err *err)
+static int open_sockets(uint16_t proxy_port, int *proxy_fd, int sockets[JAIL_SOCKETS],
+                        struct err *err)
 {
     static const struct {
         int type;
@@ -176,10 +177,13 @@ static int open_sockets(uint16_t proxy_port, int sockets[JAIL_SOCKETS], struct e
         [JAIL_SOCKET_HTTP] = {SOCK_STREAM, 80},
         [JAIL_SOCKET_HTTPS] = {SOCK_STREAM, 443},
     };
+    sockets[JAIL_SOCKET_PROXY] = *proxy_fd > 0 ? fd_take(proxy_fd) : -1;
     if (add_routes(err) < 0)
         return -1;
     for (int i = 0; i < JAIL_SOCKETS; i++) {
-        sockets[i] = i == JAIL_SOCKET_PROXY ? open_proxy(proxy_port, err)
+        if (sockets[i] >= 0)
+            continue;
+        sockets[i] = i == JAIL_SOCKET_PROXY ? netns_open_proxy(proxy_port, err)
                                             : open_any(rows[i].type, rows[i].port, err);
         if (sockets[i] < 0)
             return -1;
@@ -202,14 +206,14 @@ static int go_home(int home_fd, int done, struct err *err)
     return err_wrap(err, "return home");
 }
 
-int netns_gateway(int fd, int home_fd, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
-                  struct err *err)
+int netns_gateway(int fd, int home_fd, uint16_t proxy_port, int *proxy_fd,
+                  int ret_sockets[JAIL_SOCKETS], struct err *err)
 {
     int sockets[JAIL_SOCKETS];
     memset(sockets, -1, sizeof sockets);
     if (netns_enter(fd, err) < 0)
         return -1;
-    int done = open_sockets(proxy_port, sockets, err);
+    int done = open_sockets(proxy_port, proxy_fd, sockets, err);
     if (go_home(home_fd, done, err) < 0) {
         netns_close_sockets(sockets);
         return err_wrap(err, "gateway sockets");

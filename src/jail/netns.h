@@ -16,11 +16,15 @@ int netns_make(int home_fd, struct err *err) MUST_USE;
 int netns_open_own(struct err *err) MUST_USE;
 int netns_enter(int fd, struct err *err) MUST_USE;
 
+/* A listening TCP socket on 127.0.0.1 of the namespace that this process is in. */
+int netns_open_proxy(uint16_t port, struct err *err) MUST_USE;
+
 /* Makes every address local to the namespace `fd`, so that whatever is connected to ends in its
  * own sockets, and opens those; this process is back in `home_fd`. Nothing leaves: a connection
- * either finds one of the sockets or is refused by the kernel. */
-int netns_gateway(int fd, int home_fd, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
-                  struct err *err) MUST_USE;
+ * either finds one of the sockets or is refused by the kernel. `proxy_fd`, when it holds the
+ * proxy's socket already, is taken, whatever comes of it; else it is -1 or 0. */
+int netns_gateway(int fd, int home_fd, uint16_t proxy_port, int *proxy_fd,
+                  int ret_sockets[JAIL_SOCKETS], struct err *err) MUST_USE;
 /* A listening TCP socket on every address of a namespace that netns_gateway has prepared. */
 int netns_listen(int fd, int home_fd, uint16_t port, struct err *err) MUST_USE;
 void netns_close_sockets(int sockets[JAIL_SOCKETS]);

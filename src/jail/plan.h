@@ -18,6 +18,7 @@ enum {
     JAIL_PATH_MAX = 4096,
     JAIL_UID = 1000, /* who tenant code is, inside */
     JAIL_GID = 1000,
+    JAIL_PROXY_PORT = 3128, /* on 127.0.0.1 of every jail; see WARDEN_EVENT_KNOCKED */
 };
 
 /* A limit that the operator has switched off by name. 0 means the default. */

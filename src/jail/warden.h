@@ -34,6 +34,7 @@ enum warden_message {
                          * GATEWAY, LIMITS */
     WARDEN_FAILED,      /* err */
     WARDEN_PREPARED,    /* answer to TEMPLATE: names that could not be imported */
+    WARDEN_KNOCKED,     /* jail; asked by nobody, once for each jail */
     WARDEN_COUNTS,      /* the members of struct warden_counts: answer to COUNT */
 };
 

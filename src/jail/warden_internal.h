@@ -78,6 +78,7 @@ void warden_end_jail(size_t index);
 /* Its groups are removed; the kernel may need a moment after the last process is reaped. */
 void warden_clear_jail(struct slot *slot);
 void warden_on_jail(uint64_t word);
+void warden_unwatch_proxy(const struct slot *slot);
 /* Hears what was said of all that are being built: what the seed has reported is known then. */
 void warden_hear_births(void);
 /* Ends those that nobody has reported. */

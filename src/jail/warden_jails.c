@@ -10,18 +10,20 @@
 #include "jail/netns.h"
 #include "jail/warden_internal.h"
 
-/* epoll words: the slot's index, whether it is its pidfd, and the birth of its jail. */
-static uint64_t word_of(size_t index, bool is_pidfd)
+/* What of a jail is watched. */
+enum watched { CONTROL, PIDFD, PROXY };
+
+/* epoll words: the slot's index, what of it, and the birth of its jail. */
+static uint64_t word_of(size_t index, enum watched what)
 {
-    return (uint64_t)warden.slots.ptr[index].birth << 33 | (uint64_t)is_pidfd << 32 |
-           (uint32_t)index;
+    return (uint64_t)warden.slots.ptr[index].birth << 34 | (uint64_t)what << 32 | (uint32_t)index;
 }
 
 /* A death is told once: whose jail is with its owner then, is asked for later. */
-static void watch(int fd, size_t index, bool is_pidfd)
+static void watch(int fd, size_t index, enum watched what)
 {
-    struct epoll_event event = {.events = is_pidfd ? EPOLLIN | EPOLLET : EPOLLIN,
-                                .data.u64 = word_of(index, is_pidfd)};
+    struct epoll_event event = {.events = what == PIDFD ? EPOLLIN | EPOLLET : EPOLLIN,
+                                .data.u64 = word_of(index, what)};
     int done = epoll_ctl(warden.epoll_fd, EPOLL_CTL_ADD, fd, &event);
     assert(done == 0);
 }
@@ -29,6 +31,13 @@ static void watch(int fd, size_t index, bool is_pidfd)
 static void unwatch(int fd)
 {
     (void)epoll_ctl(warden.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* The socket may be given away, and its namespace to another jail: neither takes it from here. */
+void warden_unwatch_proxy(const struct slot *slot)
+{
+    if (slot->made.net.proxy_fd > 0)
+        unwatch(slot->made.net.proxy_fd);
 }
 
 static size_t new_slot(void)
@@ -61,10 +70,12 @@ int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err
                                             .made = made,
                                             .request = request,
                                             .profile = request == 0 ? warden.profile_number : 0,
-                                            .birth = ++warden.births & (UINT32_MAX >> 1)};
+                                            .birth = ++warden.births & (UINT32_MAX >> 2)};
     struct slot *slot = &warden.slots.ptr[index];
     slot->fence = warden_fence_of(plan, &slot->fence_len);
-    watch(made.control_fd, index, false);
+    watch(made.control_fd, index, CONTROL);
+    if (made.net.proxy_fd > 0)
+        watch(made.net.proxy_fd, index, PROXY);
     warden.pool_building += request == 0;
     warden.owed += request != 0;
     return 0;
@@ -94,6 +105,7 @@ static void on_dead(size_t index)
         warden_say_stats(slot->request, &slot->made.last);
     if (slot->made.pidfd >= 0)
         unwatch(slot->made.pidfd);
+    warden_unwatch_proxy(slot);
     slot->state = BURIED;
     warden.buried++;
 }
@@ -135,7 +147,7 @@ static void take_word(size_t index, struct str packet, int fds[WIRE_FDS_MAX])
     if (head.type == INIT_BORN && slot->made.pidfd < 0 && fds[0] >= 0) {
         slot->made.pid = (pid_t)wire_get_u32(&in);
         slot->made.pidfd = fd_take(&fds[0]);
-        watch(slot->made.pidfd, index, true);
+        watch(slot->made.pidfd, index, PIDFD);
     } else if (head.type == INIT_LAYER && slot->made.layer_fd < 0) {
         slot->made.layer_fd = fd_take(&fds[0]);
     } else if (head.type == INIT_READY && wire_ended(&in)) {
@@ -237,14 +249,29 @@ static void on_pidfd(size_t index)
         on_dead(index);
 }
 
+/* A program in there would go out. Who owns the jail says what becomes of it, and until then it
+ * waits: nothing that it sends is read here. */
+static void on_knock(size_t index)
+{
+    const struct slot *slot = &warden.slots.ptr[index];
+    warden_unwatch_proxy(slot);
+    if (slot->state != OWNED)
+        return;
+    wire_begin(&warden.out, WARDEN_KNOCKED, 0);
+    wire_put_u32(&warden.out, (uint32_t)index + 1);
+    warden_say(NULL, 0);
+}
+
 void warden_on_jail(uint64_t word)
 {
     uint32_t index = (uint32_t)word;
-    bool is_pidfd = (word >> 32 & 1) != 0;
-    if (word != word_of(index, is_pidfd))
+    enum watched what = (enum watched)(word >> 32 & 3);
+    if (word != word_of(index, what))
         return; /* of a jail that is gone */
-    if (is_pidfd)
+    if (what == PIDFD)
         on_pidfd(index);
+    else if (what == PROXY)
+        on_knock(index);
     else if (warden.slots.ptr[index].state == BUILDING)
         on_built(index);
 }

@@ -223,6 +223,10 @@ static bool read_answer(struct warden_link *warden, struct wire_head head, struc
             return false;
         event->type = WARDEN_EVENT_DONE;
         return read_done(fds, event);
+    case WARDEN_KNOCKED:
+        event->type = WARDEN_EVENT_KNOCKED;
+        event->number = wire_get_u32(in);
+        return wire_ended(in);
     case WARDEN_PREPARED:
         event->type = WARDEN_EVENT_PREPARED;
         copy_reason(event->missing, wire_get_cstr(in));

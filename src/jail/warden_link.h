@@ -55,6 +55,9 @@ enum warden_event_type {
                               jail_ask_gateway with `sockets`; they are the caller's */
     WARDEN_EVENT_PREPARED, /* `missing`: answer to warden_ask_template */
     WARDEN_EVENT_COUNTS,   /* `counts`: answer to warden_ask_count */
+    WARDEN_EVENT_KNOCKED,  /* `number`: in this jail, which has no gateway, a program waits on
+                              JAIL_PROXY_PORT; asked by nobody, told once for each jail.
+                              jail_ask_gateway takes the socket over */
     WARDEN_EVENT_FAILED,   /* `err`: the request came to nothing */
     WARDEN_EVENT_GONE,     /* `err`: the warden is no more; told once. No request is answered now */
 };
@@ -63,7 +66,8 @@ struct warden_event {
     enum warden_event_type type;
     uint32_t request;
     struct jail *jail;
-    int fd; /* -1: none */
+    uint32_t number; /* see jail_number */
+    int fd;          /* -1: none */
     bool has_sockets;
     int sockets[JAIL_SOCKETS]; /* of jail_ask_gateway */
     struct jail_stats stats;

@@ -194,6 +194,7 @@ static void on_gateway(uint32_t request, struct wire_in *in)
     uint32_t port = wire_get_u32(in);
     if (slot == NULL)
         return;
+    warden_unwatch_proxy(slot);
     if (maker_open_gateway(&warden.maker, &slot->made, port, sockets, &err) < 0)
         return warden_say_failed(request, &err);
     wire_begin(&warden.out, WARDEN_DONE, request);

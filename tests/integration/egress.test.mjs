@@ -272,4 +272,8 @@ test('npm install works with the group npm alone, and says why it does not witho
   assert.notEqual(bad.code, 0);
   assert.match(bad.stderr, /403 Forbidden: blocked \S+:443: the policy does not name this host/);
   assert.match(bad.stderr, /sandglass: blocked \S+:443: the policy does not name this host/);
+  // Not even a policy: the same at once, instead of a minute of attempts at a name.
+  const none = await own(['--', ...install]);
+  assert.notEqual(none.code, 0);
+  assert.match(none.stderr, /403 Forbidden: blocked \S+:443: this sandbox has no network: allow a host, npm or pypi with --allow-host/);
 });

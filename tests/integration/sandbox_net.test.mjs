@@ -20,8 +20,10 @@ test('a jail reaches what its policy names, on its port, and nothing else', { ti
   assert.equal(it.evil.seen.length, 0);
   assert.ok(!it.dns.asked.includes('evil.test'), 'a query left for a host that is not allowed');
   const offline = await it.create({});
-  const none = await it.sh(offline.id, `curl -sS ${url}`);
-  assert.notEqual(none.exitCode, 0, none.text);
+  for (const command of [`curl -sSf ${url}`, `env -i PATH=/usr/bin:/bin curl -sSf ${url}`]) {
+    const none = await it.sh(offline.id, command);
+    assert.notEqual(none.exitCode, 0, none.text);
+  }
 });
 
 test('an isolate goes through the same gate', { timeout }, async (t) => {
@@ -41,7 +43,7 @@ test('a policy changes while the sandbox runs: from none to a network, to other 
   const it = await stage(t);
   if (it.skip) return t.skip(it.skip);
   const box = await it.create({});
-  const plain = `curl -sS --max-time 20 http://${it.plainAt}/x`;
+  const plain = `curl -sSf --max-time 20 http://${it.plainAt}/x`;
   assert.notEqual((await it.sh(box.id, plain)).exitCode, 0);
   // A program that began without a network finds it: no variables, no restart.
   const early = await it.server.get(`/v1/sandboxes/${box.id}/commands`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/x-ndjson' },
@@ -84,6 +86,44 @@ s = socket.socket(); s.bind(('0.0.0.0', ${it.plain.port})); s.listen(); print('r
   assert.match(refused.error.message, new RegExp(`port ${it.plain.port}`), refused.text);
   const now = await it.call('GET', `/v1/sandboxes/${box.id}`);
   assert.equal(now.network, 'none');
+});
+
+test('without a network programs are told at once, and how to get one', { timeout }, async (t) => {
+  const it = await stage(t);
+  if (it.skip) return t.skip(it.skip);
+  const events = await it.events();
+  const box = await it.create({});
+  // Three at once, of which one knocks first; captured ones are answered from then on.
+  const urls = ['http://evil.test/', 'https://www.evil.test/', 'http://ok2.test/'];
+  const told = await Promise.all(urls.map((url) => it.sh(box.id, `curl -sSv ${url} 2>&1`)));
+  for (const each of told)
+    assert.match(each.stdout, /403 Forbidden: blocked \S+: this sandbox has no network: .*--allow-host.*network/, each.text);
+  const blocked = () => events.filter((each) => each.event === 'network.blocked');
+  await until(() => blocked().length >= 3);
+  assert.deepEqual([...new Set(blocked().map((each) => each.data.state))], ['policy_none']);
+  assert.match(blocked()[0].data.detail, /^blocked \S+ by policy: this sandbox has no network/);
+  const kernel = await it.run(box.id, 'curl -sS http://evil.test/');
+  assert.match(kernel.text, /this sandbox has no network/, kernel.text);
+  const asked = it.dns.asked.filter((name) => /evil|ok2/.test(name));
+  assert.deepEqual([it.evil.seen.length, asked], [0, []]);
+  // One that came from the pool after it, and the same one with a network.
+  assert.match((await it.sh((await it.create({})).id, 'curl -sS http://evil.test/')).stdout, /policy_none/);
+  assert.equal((await it.patch(box.id, { network: `allow ${it.plainAt}` })).status, 200);
+  assert.equal((await it.sh(box.id, `curl -sSf http://${it.plainAt}/x`)).stdout, 'plain /x\n');
+});
+
+test('a knock and a change of the policy at the same time', { timeout }, async (t) => {
+  const it = await stage(t);
+  if (it.skip) return t.skip(it.skip);
+  for (let i = 0; i < 8; i++) {
+    const box = await it.create({});
+    const knock = it.sh(box.id, 'curl -sS http://evil.test/');
+    const change = await it.patch(box.id, { network: `allow ${it.plainAt}` });
+    assert.equal(change.status, 200, change.text);
+    assert.match((await knock).stdout, /policy_none|host_not_allowed/);
+    assert.equal((await it.sh(box.id, `curl -sSf http://${it.plainAt}/x`)).stdout, 'plain /x\n');
+    await it.call('DELETE', `/v1/sandboxes/${box.id}`);
+  }
 });
 
 test('what was blocked is an event and a log line, once per host', { timeout }, async (t) => {
@@ -136,6 +176,8 @@ test('the gateway dies and sandboxes get another', { timeout }, async (t) => {
   if (it.skip) return t.skip(it.skip);
   const box = await it.create({ network: `allow ${it.plainAt}` });
   const get = `curl -sS --max-time 5 http://${it.plainAt}/x`;
+  const offline = await it.create({});
+  assert.match((await it.sh(offline.id, get)).stdout, /policy_none/);
   assert.equal((await it.sh(box.id, get)).stdout, 'plain /x\n');
   const makers = readdirSync('/proc').filter((pid) => {
     try {
@@ -146,4 +188,5 @@ test('the gateway dies and sandboxes get another', { timeout }, async (t) => {
   assert.equal(makers.length, 1, `${makers}`);
   process.kill(Number(makers[0]), 'SIGKILL');
   await until(async () => (await it.sh(box.id, get)).stdout === 'plain /x\n');
+  await until(async () => /policy_none/.test((await it.sh(offline.id, get)).stdout));
 });

@@ -393,14 +393,9 @@ TEST(layers_lie_above_each_other)
     CHECK_CSTR(ran.text, "high\n");
 }
 
-/* Runs it in `jail`, then gives where its connection to one of our sockets wanted to go. */
-static void dialled(struct jail *jail, const char *script, int listener, char *out, size_t size)
+/* Where a connection to one of our sockets wanted to go. */
+static void take_dialled(int listener, char *out, size_t size)
 {
-    struct err err = {0};
-    const char *argv[] = {"bash", "-c", script, NULL};
-    static struct ran ran;
-    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
-    CHECK_CSTR(ran.text, "");
     struct sockaddr_in6 own = {0};
     socklen_t len = sizeof own;
     AUTO_CLOSE int peer = accept(listener, NULL, NULL);
@@ -413,6 +408,17 @@ static void dialled(struct jail *jail, const char *script, int listener, char *o
     else
         CHECK(inet_ntop(AF_INET, &((struct sockaddr_in *)&own)->sin_addr, out, (socklen_t)size) !=
               NULL);
+}
+
+/* Runs it in `jail`, then the same. */
+static void dialled(struct jail *jail, const char *script, int listener, char *out, size_t size)
+{
+    struct err err = {0};
+    const char *argv[] = {"bash", "-c", script, NULL};
+    static struct ran ran;
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_CSTR(ran.text, "");
+    take_dialled(listener, out, size);
 }
 
 TEST(a_gateway_listens_inside)
@@ -480,6 +486,38 @@ TEST(a_gateway_can_come_later)
         fd_close(&sockets[i]);
     CHECK_OK(jail_gateway(jail, 3128, sockets, &err)); /* whoever had them has died */
     dialled(jail, argv[2], sockets[JAIL_SOCKET_HTTPS], to, sizeof to);
+    for (int i = 0; i < JAIL_SOCKETS; i++)
+        fd_close(&sockets[i]);
+}
+
+/* What knocks has no gateway yet: its connection waits, and the gateway that comes takes it over.
+ */
+TEST(a_program_that_asks_a_proxy_is_heard_of)
+{
+    struct err err = {0};
+    char to[64];
+    int sockets[JAIL_SOCKETS];
+    struct warden_event event = {0};
+    AUTO_JAIL struct jail *jail = NULL, *quiet = NULL;
+    static struct ran ran;
+    CHECK_OK(make(&(struct jail_plan){0}, &quiet, &err));
+    CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
+    const char *argv[] = {"bash", "-c", "for i in 1 2; do echo hi > /dev/tcp/127.0.0.1/3128; done",
+                          NULL};
+    CHECK_OK(run_in(jail, &(struct jail_command){.argv = argv}, &ran, &err));
+    CHECK_CSTR(ran.text, "");
+    struct pollfd wait = {.fd = warden_fd(warden()), .events = POLLIN};
+    while (!warden_next(warden(), &event))
+        CHECK(poll(&wait, 1, 30000) == 1);
+    CHECK_INT(event.type, WARDEN_EVENT_KNOCKED);
+    CHECK_INT(event.number, jail_number(jail));
+    CHECK(jail_number(quiet) != jail_number(jail));
+    CHECK_OK(jail_gateway(jail, JAIL_PROXY_PORT, sockets, &err));
+    take_dialled(sockets[JAIL_SOCKET_PROXY], to, sizeof to);
+    take_dialled(sockets[JAIL_SOCKET_PROXY], to, sizeof to);
+    CHECK_CSTR(to, "127.0.0.1");
+    dialled(jail, "echo hi > /dev/tcp/127.0.0.1/3128", sockets[JAIL_SOCKET_PROXY], to, sizeof to);
+    CHECK(!warden_next(warden(), &event)); /* told once */
     for (int i = 0; i < JAIL_SOCKETS; i++)
         fd_close(&sockets[i]);
 }
