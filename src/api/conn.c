@@ -25,23 +25,31 @@ void conn_read_for(struct http *http)
 ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
 ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
 
+/* Of every status that the table of errors (base/err.h) knows, and of the parser's own. */
 static const char *reason_of(int status)
 {
     static const struct {
         int status;
         const char *reason;
     } reasons[] = {
+        {401, "Unauthorized"},
         {403, "Forbidden"},
         {404, "Not Found"},
+        {405, "Method Not Allowed"},
         {408, "Request Timeout"},
         {409, "Conflict"},
+        {410, "Gone"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {421, "Misdirected Request"},
         {423, "Locked"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
+        {499, "Client Closed Request"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
+        {502, "Bad Gateway"},
         {503, "Service Unavailable"},
         {504, "Gateway Timeout"},
         {505, "HTTP Version Not Supported"},

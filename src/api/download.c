@@ -56,6 +56,12 @@ static void drop(struct download *download)
     free(download);
 }
 
+/* With the quotation marks that RFC 9110 wants; JSON has it without. */
+static void put_etag(struct request *request, const char *etag)
+{
+    reply_header(request, "ETag", arena_printf(&request->arena, "\"%s\"", etag));
+}
+
 static void begin_file(struct download *download, const struct file_info *info)
 {
     struct request *request = download->request;
@@ -64,7 +70,7 @@ static void begin_file(struct download *download, const struct file_info *info)
     uint64_t from = MIN(download->range.from, info->size);
     uint64_t to = MIN(download->range.to, info->size);
     bool is_part = download->range.kind != RANGE_NONE;
-    reply_header(request, "ETag", str_of(etag));
+    put_etag(request, etag);
     reply_header(request, "Accept-Ranges", STR("bytes"));
     reply_header(request, "Cache-Control", STR("private, no-cache"));
     /* What a sandbox wrote is never shown by a browser as ours. */
@@ -214,6 +220,8 @@ static bool lists_etag(struct str header, const char *etag)
         item = str_trim(item);
         if (str_starts(item, STR("W/")))
             item = str_slice(item, 2, item.len);
+        if (item.len >= 2 && item.ptr[0] == '"' && item.ptr[item.len - 1] == '"')
+            item = str_slice(item, 1, item.len - 1);
         if (str_eq(item, STR("*")) || str_eq(item, str_of(etag)))
             return true;
     }
@@ -232,7 +240,7 @@ static void on_stat(void *ctx, const struct file_answer *answer, const struct er
     }
     file_etag(&answer->info, etag);
     if (lists_etag(request_header(request, "If-None-Match"), etag)) {
-        reply_header(request, "ETag", str_of(etag));
+        put_etag(request, etag);
         reply_empty(request, 304);
         drop(download);
         return;

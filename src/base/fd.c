@@ -124,6 +124,23 @@ int fd_replace_file(int dir_fd, const char *name, struct str bytes, mode_t mode,
     return 0;
 }
 
+int fd_sync_parent(const char *path, struct err *err)
+{
+    char parent[PATH_MAX];
+    if (str_to_cstr(str_of(path), parent, sizeof parent, err) < 0)
+        return -1;
+    char *slash = strrchr(parent, '/');
+    if (slash != NULL)
+        slash[slash == parent ? 1 : 0] = '\0';
+    AUTO_CLOSE int fd = SYS(open(slash == NULL ? "." : parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return err_sys(err, errno, "open the directory of '%s'", path);
+    if (SYS(fsync(fd)) < 0 &&
+        errno != EINVAL) /* there are file systems that have nothing to sync */
+        return err_sys(err, errno, "fsync the directory of '%s'", path);
+    return 0;
+}
+
 int fd_make_dirs(const char *path, mode_t mode, struct err *err)
 {
     char partial[PATH_MAX];
@@ -135,8 +152,11 @@ int fd_make_dirs(const char *path, mode_t mode, struct err *err)
             continue;
         char kept = partial[i];
         partial[i] = '\0';
-        if (SYS(mkdir(partial, mode)) < 0 && errno != EEXIST)
+        int made = SYS(mkdir(partial, mode));
+        if (made < 0 && errno != EEXIST)
             return err_sys(err, errno, "create directory '%s'", partial);
+        if (made == 0 && fd_sync_parent(partial, err) < 0)
+            return -1;
         partial[i] = kept;
     }
     struct stat st;

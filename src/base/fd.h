@@ -44,5 +44,8 @@ int fd_write_all(int fd, struct str bytes, struct err *err) MUST_USE;
 int fd_replace_file(int dir_fd, const char *name, struct str bytes, mode_t mode,
                     struct err *err) MUST_USE;
 
-/* mkdir -p; existing directories are fine. */
+/* The directory of a path is synced: a name in it outlives a power cut from here on. */
+int fd_sync_parent(const char *path, struct err *err) MUST_USE;
+
+/* mkdir -p; existing directories are fine. What is made is synced into its parent. */
 int fd_make_dirs(const char *path, mode_t mode, struct err *err) MUST_USE;

@@ -62,7 +62,8 @@ static int make_key(const char *path, struct err *err)
         return err_wrap(err, "write '%s'", fresh);
     if (SYS(fsync(fd)) < 0 || SYS(rename(fresh, path)) < 0)
         return err_sys(err, errno, "make '%s'", path);
-    return 0;
+    /* What is sealed with it outlives a power cut: so must the key. */
+    return fd_sync_parent(path, err);
 }
 
 int seal_key_open(const char *path, struct secret **ret_key, struct err *err)

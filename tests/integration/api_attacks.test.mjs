@@ -1,13 +1,15 @@
 // API-01 and API-04 for every row of the route table, as /openapi.json tells it: without a token that
 // holds nothing is said, and what belongs to another tenant is as unknown as what never was.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
-import { serve, tempDir } from './lib.mjs';
+import { BIN, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: process.env.SG_SOAK ? 1200000 : 120000 };
 const UNKNOWN = 'a'.repeat(26);
 
 async function setup(t) {
@@ -40,6 +42,51 @@ const plain = (server, method, path, headers) => new Promise((done, fail) => {
   });
   request.on('error', fail);
   request.end();
+});
+
+// The time of a refusal against the number of characters that were right, in a random order: whatever
+// else the machine does, the two have nothing to do with each other.
+test('API-01: how much of a token was right cannot be told from the time of the refusal', T, async (t) => {
+  const server = await setup(t), count = process.env.SG_SOAK ? 50000 : 3000;
+  const one = (right) => new Promise((done, fail) => {
+    from = (from + 1) % 60000;
+    const token = server.token.slice(0, right) + 'x'.repeat(server.token.length - right - 1) + '!';
+    const socket = net.connect({ port: server.port, host: '127.0.0.1', localAddress: `127.2.${from >> 8}.${(from & 255) || 1}` });
+    let begin = 0n;
+    socket.on('error', fail).on('connect', () => {
+      begin = process.hrtime.bigint();
+      socket.write(`GET /version HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    }).on('data', (data) => {
+      const took = Number(process.hrtime.bigint() - begin);
+      socket.destroy();
+      if (data.toString('latin1').startsWith('HTTP/1.1 401')) done(took);
+      else fail(new Error(data.toString('latin1')));
+    });
+  });
+  const samples = [];
+  for (let n = 0; n < count; n++) {
+    const right = Math.floor(Math.random() * 32);
+    samples.push({ right, took: await one(right) });
+  }
+  // By rank: a pause of the machine is one sample, not the sum.
+  samples.sort((a, b) => a.took - b.took).forEach((sample, rank) => (sample.rank = rank));
+  const mean = (of) => samples.reduce((sum, sample) => sum + of(sample), 0) / count;
+  const right = mean((sample) => sample.right), rank = mean((sample) => sample.rank);
+  const both = mean((sample) => (sample.right - right) * (sample.rank - rank));
+  const spread = Math.sqrt(mean((sample) => (sample.right - right) ** 2) * mean((sample) => (sample.rank - rank) ** 2));
+  // Six times what chance gives: once in a thousand million runs.
+  assert.ok(Math.abs(both / spread) < 6 / Math.sqrt(count), `correlation ${both / spread} of ${count}`);
+});
+
+test('API-01: tokens are compared as digests, in constant time, by the program that was linked', T, async (t) => {
+  const shown = (name) => spawnSync('objdump', ['-d', '--no-show-raw-insn', `--disassemble=${name}`, BIN],
+    { encoding: 'utf8', maxBuffer: 1 << 28 });
+  const found = shown('engine_token_find');
+  if (found.status !== 0 || !found.stdout.includes('<engine_token_find>:')) { t.skip('no objdump, or no symbols'); return; }
+  assert.match(found.stdout, /call.*<hash_sha256_hex>/);
+  assert.match(found.stdout, /call.*<hash_equal>/);
+  assert.doesNotMatch(found.stdout, /call.*<(mem|str|strn|b)cmp(@plt)?>/);
+  assert.match(shown('hash_equal').stdout, /(call|jmp).*<CRYPTO_memcmp(@plt)?>/);
 });
 
 test('API-01: every door but liveness gives one and the same answer without a token that holds', T, async (t) => {

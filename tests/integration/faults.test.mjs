@@ -3,10 +3,10 @@
 // for what it is, and nothing is left running.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { serve, tempDir, until } from './lib.mjs';
+import { isSanitized, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -179,4 +179,56 @@ test('a session sleeps, comes back with its files, and goes with its rows', T, a
   assert.equal(await server.remove(at), 204);
   assert.equal((await server.get(at)).status, 404);
   assert.equal((await server.get(`/v1/volumes/${volume}`)).status, 404);
+});
+
+// A group of its own that may use `bytes`; null where none can be made. It goes when it is empty.
+function memoryGroup(t, bytes) {
+  const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n').map((line) => line.split(':'))
+    .find(([, names]) => names === 'memory' || names === '');
+  if (!own) return null;
+  const isOld = own[1] === 'memory';
+  const group = join(isOld ? '/sys/fs/cgroup/memory' : '/sys/fs/cgroup', own[2], `it-memory-${process.pid}`);
+  try {
+    mkdirSync(group);
+  } catch { return null; }
+  t.after(() => until(() => { try { rmdirSync(group); return true; } catch (why) { return why.code === 'ENOENT'; } }));
+  try {
+    writeFileSync(join(group, isOld ? 'memory.limit_in_bytes' : 'memory.max'), String(bytes));
+    return group;
+  } catch { return null; }
+}
+
+const family = (pid) => [pid, ...children(pid).flatMap(family)];
+
+test('9.3: with 64 MiB for everything it answers, or is killed and has lost nothing', T, async (t) => {
+  const dir = join(tempDir(t), 'data'), group = memoryGroup(t, 64 << 20);
+  if (!group || isSanitized) return t.skip('no memory limit to give here');
+  const server = await start(t, { dir });
+  for (const pid of family(server.child.pid)) {
+    try { writeFileSync(join(group, 'cgroup.procs'), String(pid)); } catch (why) { assert.equal(why.code, 'ESRCH'); }
+  }
+  const kept = [], answers = new Set();
+  // Once the server is gone there is nobody to answer: each ask says whether there was.
+  const ask = async (path, body) => {
+    try {
+      const answer = await server.post(path, body);
+      answers.add(answer.status);
+      return answer;
+    } catch { return null; }
+  };
+  await Promise.all([1, 2, 3, 4].map(async (client) => {
+    for (let n = 0; n < 4; n++) {
+      const volume = await ask('/v1/volumes', { name: `v${client}${n}` });
+      if (volume?.status === 201) kept.push(volume.id);
+      const box = await ask('/v1/sandboxes', { tier: client % 2 ? 'jail' : 'memory' });
+      await ask('/v1/run_code', { code: '[...Array(100000).keys()].length' });
+      if (box?.status === 201) await ask(`/v1/sandboxes/${box.id}/checkpoints`, {});
+    }
+  }));
+  for (const status of answers) assert.ok([200, 201, 423, 429, 501, 503, 504, 507].includes(status), `${[...answers]}`);
+  if (server.child.exitCode === null && server.child.signalCode === null) await kill(server);
+  assert.equal((await server.exit).signal, 'SIGKILL', server.stderr);
+  const next = await start(t, { dir });
+  assert.ok(kept.length > 0);
+  for (const id of kept) assert.equal((await next.get(`/v1/volumes/${id}`)).status, 200);
 });
