@@ -19,7 +19,7 @@
 #include "base/id.h"
 #include "io/loop.h"
 
-enum { CLIENTS_MAX = 1000, SWEEP_MS = 60000, IDLE_MS = 30 * 60000 };
+enum { CLIENTS_MAX = 1000, TENANT_CLIENTS_MAX = 250, SWEEP_MS = 60000, IDLE_MS = 30 * 60000 };
 #define SESSION_NAME "mcp"
 #define SESSION_HEADER "Mcp-Session-Id"
 
@@ -205,13 +205,18 @@ static void client_free(struct client *client)
     free(client);
 }
 
+static bool is_idle(const struct client *client)
+{
+    return client->posts == NULL && client->stream == NULL;
+}
+
 static void sweep(void *ctx)
 {
     struct mcp_door *door = ctx;
     int64_t now = clock_date_ms();
     for (struct client *client = door->clients, *next; client != NULL; client = next) {
         next = client->next;
-        if (client->posts == NULL && client->stream == NULL && now - client->used_ms > IDLE_MS)
+        if (is_idle(client) && now - client->used_ms > IDLE_MS)
             client_free(client);
     }
 }
@@ -236,6 +241,40 @@ struct mcp_door *mcp_door_free(struct mcp_door *door)
     (void)timer_free(door->sweeper);
     free(door);
     return NULL;
+}
+
+/* The one of this tenant, or of all for NULL, that nobody has used for longest; NULL: all are in
+ * use. */
+static struct client *longest_idle(const struct mcp_door *door, const struct str *tenant,
+                                   size_t *ret_count)
+{
+    struct client *found = NULL;
+    *ret_count = 0;
+    for (struct client *client = door->clients; client != NULL; client = client->next) {
+        if (tenant != NULL && !str_eq(str_of(client->tenant), *tenant))
+            continue;
+        ++*ret_count;
+        if (is_idle(client) && (found == NULL || client->used_ms <= found->used_ms))
+            found = client;
+    }
+    return found;
+}
+
+/* One that is idle makes room: its session stays, and it goes on with that when it comes back. No
+ * tenant takes the room of all. */
+static int make_room(struct mcp_door *door, struct str tenant, struct err *err)
+{
+    size_t own, all;
+    struct client *oldest_own = longest_idle(door, &tenant, &own);
+    struct client *oldest = longest_idle(door, NULL, &all);
+    struct client *goes = own >= TENANT_CLIENTS_MAX ? oldest_own : oldest;
+    if (own < TENANT_CLIENTS_MAX && all < CLIENTS_MAX)
+        return 0;
+    if (goes == NULL)
+        return err_set(err, ERR_LIMIT, "%zu clients are connected already",
+                       own >= TENANT_CLIENTS_MAX ? own : all);
+    client_free(goes);
+    return 0;
 }
 
 static struct client *client_new(struct api *api, const struct engine_caller *caller,
@@ -278,10 +317,11 @@ static struct client *find_client(struct request *request, struct api *api)
     for (struct client *client = door_of(api)->clients; client != NULL; client = client->next)
         if (str_eq(str_of(client->session), id) && str_eq(str_of(client->tenant), caller.tenant))
             return client;
-    if (engine_session_get(api->engine, &caller, id, &session, &err) == 0 &&
-        str_eq(session.name, STR(SESSION_NAME)))
+    if (engine_session_get(api->engine, &caller, id, &session, &err) < 0 ||
+        !str_eq(session.name, STR(SESSION_NAME)))
+        (void)err_set(&err, ERR_NOT_FOUND, "there is no such session; initialize a new one");
+    else if (make_room(door_of(api), caller.tenant, &err) == 0)
         return client_new(api, &caller, id, true);
-    (void)err_set(&err, ERR_NOT_FOUND, "there is no such session; initialize a new one");
     reply_error(request, &err);
     return NULL;
 }
@@ -306,8 +346,7 @@ static void begin_session(struct request *request, struct api *api)
     struct err err = {0};
     struct engine_caller caller = v1_caller(request);
     char id[ID_SIZE];
-    if (door_of(api)->count >= CLIENTS_MAX) {
-        (void)err_set(&err, ERR_LIMIT, "%d clients are connected already", CLIENTS_MAX);
+    if (make_room(door_of(api), caller.tenant, &err) < 0) {
         reply_error(request, &err);
         return;
     }

@@ -142,8 +142,9 @@ static void go_in(struct request *request, struct str token)
     buf_printf(&cookie, PORT_COOKIE "=%.*s; Path=/; HttpOnly; SameSite=Lax%s", STR_ARG(token),
                request->way->is_https ? "; Secure" : "");
     buf_put(&place, request->way->path);
-    /* Two slashes would be the start of another host's address. */
-    if (str_starts(request->way->path, STR("//")))
+    /* Two slashes would be the start of another host's address, and browsers take a backslash for
+     * one. */
+    if (str_starts(request->way->path, STR("//")) || str_starts(request->way->path, STR("/\\")))
         buf_clear(&place), buf_put_char(&place, '/');
     port_put_query(request->query, &place);
     reply_header(request, "Set-Cookie", buf_str(&cookie));

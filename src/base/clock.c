@@ -65,9 +65,10 @@ int64_t clock_date_ms(void)
 
 void clock_format_utc(int64_t date_ms, char out[CLOCK_TEXT_SIZE])
 {
-    time_t seconds = (time_t)(date_ms / 1000);
+    int ms = (int)((date_ms % 1000 + 1000) % 1000); /* of the second before, before 1970 */
+    time_t seconds = (time_t)((date_ms - ms) / 1000);
     struct tm parts = {0};
     (void)gmtime_r(&seconds, &parts);
     size_t len = strftime(out, CLOCK_TEXT_SIZE, "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(out + len, CLOCK_TEXT_SIZE - len, ".%03dZ", (int)(date_ms % 1000));
+    (void)snprintf(out + len, CLOCK_TEXT_SIZE - len, ".%03dZ", ms);
 }

@@ -229,15 +229,37 @@ void cli_print(struct str text)
         print_failed = err;
 }
 
-/* Messages quote what was typed and what files hold: no byte of it may steer the terminal. */
+/* U+0080 to U+009F steer as escape sequences do; U+200E, U+200F, U+202A to U+202E and U+2066 to
+ * U+2069 turn the direction of what follows, U+2028 and U+2029 end a line. */
+static bool is_steering(struct str c)
+{
+    const unsigned char *p = (const unsigned char *)c.ptr;
+    if (c.len == 1)
+        return p[0] < 0x20 || p[0] == 0x7f;
+    if (c.len == 2)
+        return p[0] == 0xc2 && p[1] < 0xa0;
+    if (c.len != 3 || p[0] != 0xe2)
+        return false;
+    return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
+           (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+}
+
+void cli_put_plain(struct buf *out, struct str text)
+{
+    while (text.len > 0) {
+        size_t len = str_utf8_len(text);
+        struct str c = str_slice(text, 0, MAX(len, (size_t)1));
+        buf_put(out, len == 0 || is_steering(c) ? STR("?") : c);
+        text = str_slice(text, c.len, text.len);
+    }
+}
+
+/* Messages quote what was typed and what files hold. */
 static int report(const struct err *err)
 {
-    char line[ERR_MSG_MAX];
-    (void)snprintf(line, sizeof line, "%s", err->msg);
-    for (char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    (void)fprintf(stderr, "sandglass: %s\n", line);
+    AUTO_BUF struct buf line = {0};
+    cli_put_plain(&line, str_of(err->msg));
+    (void)fprintf(stderr, "sandglass: %s\n", buf_cstr(&line));
     return err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 

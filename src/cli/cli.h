@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+struct buf;
 struct err;
 
 /* Exit codes, as documented in --help and the man page. */
@@ -77,3 +78,8 @@ const char *cli_value(const struct cli_call *call, const char *option);
 /* Standard output as one write. A pipe that nobody reads is no error; any other failure makes
  * cli_main say so and fail. */
 void cli_print(struct str text);
+
+/* Text that others wrote, as one piece of a line: what would steer a terminal (control characters,
+ * those of eight bits too), break the line or turn its direction becomes '?', and so do bytes that
+ * are no UTF-8. */
+void cli_put_plain(struct buf *out, struct str text);

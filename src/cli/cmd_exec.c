@@ -228,7 +228,8 @@ static int finish(const struct exec_request *request, struct exec_result *result
         exec_put_json(&out, result, done < 0 ? err : NULL);
         cli_print(buf_str(&out));
     } else if (done < 0) {
-        (void)fprintf(stderr, "sandglass: exec: %s\n", err->msg);
+        cli_put_plain(&out, str_of(err->msg));
+        (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));
     } else if (result->reason == EXEC_TIMED_OUT) {
         (void)fprintf(stderr, "sandglass: exec: ended after its %lld ms\n",
                       (long long)request->timeout_ms);

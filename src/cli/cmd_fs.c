@@ -63,12 +63,7 @@ static int glob(const struct cli_call *call, struct err *err)
     if (remote_open(call, &client, err) < 0 ||
         remote_call(client, "POST", buf_cstr(&door), buf_cstr(&body), &answer, err) < 0)
         return -1;
-    const struct json_t *paths = json_get(answer, "paths");
-    for (size_t i = 0; paths != NULL && i < json_len(paths); i++) {
-        struct str path;
-        if (json_to_str(json_at(paths, i), &path))
-            buf_printf(&text, "%.*s\n", STR_ARG(path));
-    }
+    remote_put_lines(json_get(answer, "paths"), &text);
     cli_print(buf_str(&text));
     return EXIT_OK;
 }

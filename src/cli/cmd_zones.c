@@ -96,11 +96,19 @@ static int exists_it(UNUSED const struct cli_call *call, struct zones *zones, st
 static int list_it(UNUSED const struct cli_call *call, struct zones *zones, struct str path,
                    struct buf *out, struct err *err)
 {
-    if (zones_list(zones, path, out, err) < 0)
+    AUTO_BUF struct buf names = buf_with_limit(ZONES_FILE_MAX + 1);
+    struct str rest, name;
+    bool is_shown = isatty(STDOUT_FILENO) == 1; /* a program gets the bytes as they are */
+    if (zones_list(zones, path, &names, err) < 0)
         return -1;
-    for (size_t i = 0; i < out->len; i++)
-        if (out->ptr[i] == '\0')
-            out->ptr[i] = '\n';
+    rest = str_slice(buf_str(&names), 0, names.len - (names.len > 0)); /* each ends with a NUL */
+    while (names.len > 0 && str_split(&rest, '\0', &name)) {
+        if (is_shown)
+            cli_put_plain(out, name);
+        else
+            buf_put(out, name);
+        buf_put_char(out, '\n');
+    }
     return 0;
 }
 

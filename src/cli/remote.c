@@ -119,10 +119,10 @@ static void put_cell(const struct json_t *value, struct buf *out)
     } else if (!json_to_str(value, &text)) {
         json_put_value(&json, value);
     } else {
-        /* No byte of what others wrote may steer the terminal. */
-        for (size_t i = 0; i < text.len && i < CELL_MAX; i++)
-            buf_put_char(
-                out, (unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f ? '?' : text.ptr[i]);
+        size_t end = MIN(text.len, (size_t)CELL_MAX);
+        while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
+            end--; /* not within a character */
+        cli_put_plain(out, str_slice(text, 0, end));
     }
 }
 
@@ -158,6 +158,17 @@ void remote_put_table(const struct json_t *rows, const struct remote_column *col
     put_row(NULL, columns, widths, out);
     for (size_t k = 0; k < count; k++)
         put_row(is_list ? json_at(rows, k) : rows, columns, widths, out);
+}
+
+void remote_put_lines(const struct json_t *texts, struct buf *out)
+{
+    for (size_t i = 0; texts != NULL && i < json_len(texts); i++) {
+        struct str text;
+        if (!json_to_str(json_at(texts, i), &text))
+            continue;
+        cli_put_plain(out, text);
+        buf_put_char(out, '\n');
+    }
 }
 
 int remote_show(const struct cli_call *call, const char *method, const char *path, const char *body,

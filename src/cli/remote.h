@@ -54,6 +54,8 @@ int remote_show(const struct cli_call *call, const char *method, const char *pat
                 const char *list, const struct remote_column *columns, struct err *err) MUST_USE;
 void remote_put_table(const struct json_t *rows, const struct remote_column *columns,
                       struct buf *out);
+/* A list of texts, one a line. */
+void remote_put_lines(const struct json_t *texts, struct buf *out);
 
 /* "/v1/sandboxes/%s/pause" with the argument escaped, in `out`. */
 void remote_path(struct buf *out, const char *format, const char *argument);

@@ -444,7 +444,7 @@ int place_find(struct engine *engine, const struct engine_caller *caller, struct
     if (sandbox_id.len > 0)
         *ret_sandbox = sandbox_find(engine, caller, sandbox_id, err);
     else
-        *ret_session = session_find(engine, caller->tenant, session_id, err);
+        *ret_session = session_of_caller(engine, caller, session_id, err);
     return *ret_sandbox == NULL && *ret_session == NULL ? -1 : 0;
 }
 

@@ -130,7 +130,8 @@ struct engine {
     struct provider *providers[ENGINE_TIER_COUNT];
     struct err provider_whys[ENGINE_TIER_COUNT]; /* why one could not be opened */
     struct map sandboxes, sessions, volumes, snapshots, commands, tokens; /* by id */
-    struct sandbox *leaving; /* removed, and somebody still points at them */
+    struct volume *volumes_coming; /* whose directories are being made */
+    struct sandbox *leaving;       /* removed, and somebody still points at them */
     struct map keys;
     int64_t last_order;
     uint64_t last_seq;
@@ -210,6 +211,9 @@ void sandbox_make_place(struct sandbox *sandbox, struct str image, place_done *d
 int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
                       const struct sandbox_spec *spec, struct sandbox **ret_sandbox,
                       struct err *err) MUST_USE;
+/* quota.c. LIMIT when the caller's tenant would hold too much with so much `more`. */
+int quota_check(const struct engine *engine, const struct engine_caller *caller,
+                const struct engine_quota *more, struct err *err) MUST_USE;
 /* Running, or NULL with the reason: then it is gone. */
 typedef void making_done(void *ctx, struct sandbox *sandbox, const struct err *why);
 void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, struct str image,
@@ -284,6 +288,7 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
                 struct err *err) MUST_USE;
 /* `answer` may be NULL. */
 void volume_drop(struct engine *engine, struct str id, struct answer *answer);
+int64_t volume_bytes(const struct engine *engine, struct str tenant); /* of all, when full */
 bool volume_is_served(struct engine *engine, struct str id);
 bool volume_is_left(struct engine *engine, struct str id);
 /* The id behind an id or a name; empty when there is none. */

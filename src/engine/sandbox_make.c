@@ -380,39 +380,6 @@ void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, s
     sandbox_make_place(sandbox, image, on_placed, making);
 }
 
-static int check_quota(const struct engine *engine, const struct engine_caller *caller,
-                       const struct sandbox_limits *more, size_t count, struct err *err)
-{
-    int64_t sandboxes = (int64_t)count, memory = more->memory_bytes * (int64_t)count,
-            disk = more->disk_bytes * (int64_t)count;
-    size_t all = count;
-    MAP_EACH (entry, &engine->sandboxes) {
-        const struct sandbox *other = entry->value;
-        if (other->info.state == SANDBOX_STOPPED || other->info.state == SANDBOX_FAILED)
-            continue;
-        all++;
-        if (!str_eq(other->info.tenant, caller->tenant))
-            continue;
-        sandboxes++;
-        memory += other->info.limits.memory_bytes;
-        disk += other->info.limits.disk_bytes;
-    }
-    const struct engine_quota *quota = &caller->quota;
-    if (all > SANDBOXES_MAX)
-        return err_set(err, ERR_LIMIT, "%d sandboxes are there already; delete some",
-                       SANDBOXES_MAX);
-    if (quota->sandboxes > 0 && sandboxes > quota->sandboxes)
-        return err_set(err, ERR_LIMIT, "more than %lld sandboxes: delete some",
-                       (long long)quota->sandboxes);
-    if (quota->memory_bytes > 0 && memory > quota->memory_bytes)
-        return err_set(err, ERR_LIMIT, "more than %lld bytes of memory in all sandboxes",
-                       (long long)quota->memory_bytes);
-    if (quota->disk_bytes > 0 && disk > quota->disk_bytes)
-        return err_set(err, ERR_LIMIT, "more than %lld bytes of disk in all sandboxes",
-                       (long long)quota->disk_bytes);
-    return 0;
-}
-
 int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
                       const struct sandbox_spec *spec, struct sandbox **ret_sandbox,
                       struct err *err)
@@ -425,7 +392,8 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
         return -1;
     struct sandbox_limits limits = spec->limits;
     fill_limits(engine->config, spec_tier(engine, spec->tier), &limits);
-    if (check_quota(engine, caller, &limits, 1, err) < 0)
+    struct engine_quota more = {1, limits.memory_bytes, limits.disk_bytes};
+    if (quota_check(engine, caller, &more, err) < 0)
         return -1;
     id_new(id);
     struct sandbox *sandbox = sandbox_new(engine, str_of(id), caller->tenant);

@@ -40,9 +40,12 @@ struct session *session_find(struct engine *engine, struct str tenant, struct st
 struct session *session_of_caller(struct engine *engine, const struct engine_caller *caller,
                                   struct str id, struct err *err)
 {
-    return engine_check_caller(engine, caller, err) < 0
-               ? NULL
-               : session_find(engine, caller->tenant, id, err);
+    if (engine_check_caller(engine, caller, err) < 0)
+        return NULL;
+    struct session *session = session_find(engine, caller->tenant, id, err);
+    if (session != NULL)
+        session->quota = caller->quota;
+    return session;
 }
 
 struct session *session_new(struct engine *engine, struct str tenant, struct str id,
@@ -262,6 +265,7 @@ void engine_session_create(struct engine *engine, const struct engine_caller *ca
         answer_give(answer, &err);
         return;
     }
+    session->quota = caller->quota;
     session->spec.tier = spec_tier(engine, spec->sandbox.tier);
     session->info.tier = session->spec.tier;
     session->info.warm = spec->warm || config->mode == CONFIG_MODE_WARM;

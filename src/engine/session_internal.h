@@ -24,7 +24,8 @@ struct session {
     struct sandbox_spec spec;
     char sandbox[ID_SIZE], volume[ID_SIZE];
     int64_t ord;
-    struct map modules; /* by path */
+    struct engine_quota quota; /* of who asked last: what is made for it is made for them */
+    struct map modules;        /* by path */
     struct session_want *wants;
     bool is_making, is_resting, is_deleting;
 };

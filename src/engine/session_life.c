@@ -42,7 +42,8 @@ static void on_sandbox_made(void *ctx, struct sandbox *sandbox, const struct err
 
 static struct engine_caller caller_of(const struct session *session)
 {
-    return (struct engine_caller){.tenant = session->info.tenant, .is_operator = true};
+    return (struct engine_caller){
+        .tenant = session->info.tenant, .is_operator = true, .quota = session->quota};
 }
 
 static void make_sandbox(struct session *session)

@@ -8,7 +8,8 @@
 enum {
     SNAPSHOT_SLUG_MAX = 64,
     SNAPSHOT_STACK_MAX = 16,
-    SNAPSHOT_UPLOADS_MAX = 8, /* at a time */
+    SNAPSHOT_UPLOADS_MAX = 8,    /* at a time, */
+    SNAPSHOT_UPLOADS_TENANT = 4, /* and of one tenant */
 };
 #define SNAPSHOT_BUILD_BYTES (2LL << 30)    /* memory of the sandbox that makes one */
 #define SNAPSHOT_ARCHIVE_BYTES (3ULL << 29) /* of an archive, packed and unpacked: 1.5 GiB */

@@ -460,7 +460,8 @@ void snapshot_build(struct engine *engine, const struct engine_caller *caller, s
     engine->buildings = building;
     (void)snprintf(building->snapshot, sizeof building->snapshot, "%.*s", STR_ARG(snapshot));
     building->caller = (struct engine_caller){.tenant = arena_dup(&building->arena, caller->tenant),
-                                              .is_operator = true};
+                                              .is_operator = true,
+                                              .quota = caller->quota};
     building->list = arena_array(&building->arena, struct snapshot_dependency, count + 1);
     for (size_t i = 0; i < count; i++)
         building->list[i] =

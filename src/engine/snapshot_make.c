@@ -133,7 +133,9 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
             return;
         if (spec->directory.len > 0 && copy_directory(engine, caller, spec, answer, &err) == 0)
             return;
-        if (spec->sandbox.len > 0)
+        /* How large it becomes is known when it is there. */
+        if (spec->sandbox.len > 0 &&
+            quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, &err) == 0)
             sandbox = sandbox_find(engine, caller, spec->sandbox, &err);
     }
     if (sandbox == NULL) {

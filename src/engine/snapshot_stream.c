@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/snapshot_build.h"
+#include "engine/snapshot_internal.h"
 
 #define SHOWN_AT "/mnt"
 
@@ -159,6 +160,21 @@ static void on_unpacked(void *ctx, const struct file_answer *answer, const struc
         on_drain(writer); /* the rest of what was announced must still come */
 }
 
+/* Who sends slowly holds up nobody but himself. */
+static int check_uploads(const struct engine *engine, struct str tenant, struct err *err)
+{
+    size_t own = 0;
+    MAP_EACH (entry, &engine->snapshots) {
+        const struct snapshot_info *info = &((const struct snapshot *)entry->value)->info;
+        own += info->state == SNAPSHOT_BUILDING && str_eq(info->tenant, tenant) &&
+               (str_eq(info->source, STR("tar")) || str_eq(info->source, STR("import")));
+    }
+    if (own >= SNAPSHOT_UPLOADS_TENANT || engine->snapshot_uploads >= SNAPSHOT_UPLOADS_MAX)
+        return err_set(err, ERR_BUSY, "%zu snapshots come in already; try again soon",
+                       own >= SNAPSHOT_UPLOADS_TENANT ? own : engine->snapshot_uploads);
+    return 0;
+}
+
 int engine_snapshot_upload(struct engine *engine, const struct engine_caller *caller,
                            struct str slug, enum snapshot_form form,
                            const struct snapshot_writer_calls *calls, void *ctx,
@@ -169,10 +185,8 @@ int engine_snapshot_upload(struct engine *engine, const struct engine_caller *ca
                            .as_tar = true,
                            .tar = form == SNAPSHOT_TAR ? FILE_TAR_LAYER : FILE_TAR_SNAPSHOT};
     struct sandbox *sandbox = NULL;
-    if (engine->snapshot_uploads >= SNAPSHOT_UPLOADS_MAX)
-        return err_set(err, ERR_BUSY, "%d snapshots come in already; try again soon",
-                       SNAPSHOT_UPLOADS_MAX);
     if (engine_check_caller(engine, caller, err) < 0 ||
+        check_uploads(engine, caller->tenant, err) < 0 ||
         snapshot_check_slug(engine, caller, slug, err) < 0 ||
         make_sandbox(engine, caller, (struct str){0}, &sandbox, err) < 0)
         return -1;

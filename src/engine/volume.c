@@ -9,6 +9,7 @@
 #include "engine/internal.h"
 
 struct volume {
+    struct volume *next_coming; /* of engine->volumes_coming */
     struct engine *engine;
     struct volume_info info;
     struct arena arena;
@@ -163,6 +164,21 @@ int engine_volume_list(struct engine *engine, const struct engine_caller *caller
     return 0;
 }
 
+int64_t volume_bytes(const struct engine *engine, struct str tenant)
+{
+    int64_t bytes = 0;
+    MAP_EACH (entry, &engine->volumes) {
+        const struct volume *volume = entry->value;
+        if (str_eq(volume->info.tenant, tenant))
+            bytes += volume->info.capacity_bytes;
+    }
+    for (const struct volume *volume = engine->volumes_coming; volume != NULL;
+         volume = volume->next_coming)
+        if (str_eq(volume->info.tenant, tenant))
+            bytes += volume->info.capacity_bytes;
+    return bytes;
+}
+
 /* --- Making --- */
 
 struct making {
@@ -186,12 +202,31 @@ static void on_written(void *ctx, const struct err *why)
     free(making);
 }
 
+/* One that has no directory yet is in no table, but it counts, and has its name. */
+static bool is_being_made(const struct engine *engine, struct str tenant, struct str name)
+{
+    for (const struct volume *volume = engine->volumes_coming; volume != NULL;
+         volume = volume->next_coming)
+        if (str_eq(volume->info.name, name) && str_eq(volume->info.tenant, tenant))
+            return true;
+    return false;
+}
+
+static void leave_coming(struct volume *volume)
+{
+    struct volume **at = &volume->engine->volumes_coming;
+    while (*at != volume)
+        at = &(*at)->next_coming;
+    *at = volume->next_coming;
+}
+
 /* First the directory, then the row that names it: a row always has its directory. */
 static void on_made(void *ctx, const struct err *why)
 {
     struct making *making = ctx;
     struct volume *volume = making->volume;
     CRASH_POINT("engine.volume.made");
+    leave_coming(volume);
     if (why != NULL) {
         making->done(making->ctx, (struct str){0}, why);
         (void)volume_free(volume);
@@ -225,14 +260,19 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
         return err_set(err, ERR_INVALID, "capacityBytes: not between 1 MiB and 16 TiB");
     if (spec_check_time(MIN(spec->ttl_ms, (int64_t)86400000), "ttlMs", err) < 0)
         return -1;
-    if (spec->name.len > 0 && find(engine, caller->tenant, spec->name, &none) != NULL)
+    if (spec->name.len > 0 && (find(engine, caller->tenant, spec->name, &none) != NULL ||
+                               is_being_made(engine, caller->tenant, spec->name)))
         return err_set(err, ERR_CONFLICT, "there is a volume '%.*s' already", STR_ARG(spec->name));
+    struct engine_quota more = {.disk_bytes = spec->capacity_bytes != 0
+                                                  ? spec->capacity_bytes
+                                                  : config->volume_capacity_mb << 20};
+    if (quota_check(engine, caller, &more, err) < 0)
+        return -1;
     id_new(id);
     struct volume *volume = volume_new(engine, str_of(id), caller->tenant, spec->name, session);
     volume->info.region = arena_dup(&volume->arena, config->region);
     volume->info.tier = tier;
-    volume->info.capacity_bytes =
-        spec->capacity_bytes != 0 ? spec->capacity_bytes : config->volume_capacity_mb << 20;
+    volume->info.capacity_bytes = more.disk_bytes;
     volume->info.ttl_ms = spec->ttl_ms == -1  ? 0
                           : spec->ttl_ms != 0 ? spec->ttl_ms
                                               : config->volume_ttl_minutes * 60000;
@@ -241,6 +281,8 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
     volume->ord = engine_order(engine);
     struct making *making = mem_alloc(sizeof *making);
     *making = (struct making){volume, done, ctx};
+    volume->next_coming = engine->volumes_coming;
+    engine->volumes_coming = volume;
     engine_table(engine, tier)
         ->volume_create(provider, volume->info.id, volume->info.capacity_bytes, on_made, making);
     return 0;

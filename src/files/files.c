@@ -64,6 +64,15 @@ static enum files_type type_of(mode_t mode)
     return S_ISLNK(mode) ? FILES_SYMLINK : FILES_OTHER;
 }
 
+/* Whoever owns a file dates it as he likes, also so that nanoseconds since 1970 cannot say it. */
+int64_t files_mtime_ns(const struct stat *st)
+{
+    int64_t ns;
+    if (!mul_i64(st->st_mtim.tv_sec, 1000000000, &ns) || !add_i64(ns, st->st_mtim.tv_nsec, &ns))
+        return st->st_mtim.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
 void files_stat_from(const struct stat *st, struct files_stat *ret_stat)
 {
     *ret_stat = (struct files_stat){
@@ -73,7 +82,7 @@ void files_stat_from(const struct stat *st, struct files_stat *ret_stat)
         .gid = st->st_gid,
         .size = (uint64_t)st->st_size,
         .disk_bytes = (uint64_t)st->st_blocks * 512,
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+        .mtime_ns = files_mtime_ns(st),
     };
 }
 

@@ -47,6 +47,7 @@ int files_chmod_fd(int fd, mode_t mode);
 int files_delete_in(int dir_fd, const char *name, bool recursive,
                     struct files_delete_result *result, struct err *err) MUST_USE;
 
+int64_t files_mtime_ns(const struct stat *st); /* the nearest that can be said */
 void files_stat_from(const struct stat *st, struct files_stat *ret_stat);
 /* "a FIFO", for messages. */
 const char *files_type_name(mode_t mode);

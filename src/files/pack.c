@@ -94,6 +94,16 @@ static const char *either(const char *bytes, const char *utf8)
     return bytes == NULL ? utf8 : bytes;
 }
 
+/* -1 for a time that nanoseconds since 1970 cannot say: it is left out. */
+static int64_t mtime_of(struct archive_entry *entry)
+{
+    int64_t ns;
+    if (!mul_i64(archive_entry_mtime(entry), 1000000000, &ns) ||
+        !add_i64(ns, archive_entry_mtime_nsec(entry), &ns))
+        return -1;
+    return ns;
+}
+
 int pack_reader_next(struct pack_reader *reader, struct pack_entry *ret_entry, struct err *err)
 {
     struct archive_entry *entry;
@@ -107,7 +117,7 @@ int pack_reader_next(struct pack_reader *reader, struct pack_entry *ret_entry, s
         .type = type_of(entry),
         .path = either(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)),
         .mode = archive_entry_perm(entry),
-        .mtime_ns = archive_entry_mtime(entry) * 1000000000 + archive_entry_mtime_nsec(entry),
+        .mtime_ns = mtime_of(entry),
     };
     if (found.type == PACK_HARDLINK)
         found.target = either(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry));

@@ -110,7 +110,7 @@ static struct pack_entry entry_of(const struct stat *st, const char *path)
         .path = path,
         .size = (uint64_t)st->st_size,
         .mode = st->st_mode & 0777,
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+        .mtime_ns = files_mtime_ns(st),
     };
 }
 

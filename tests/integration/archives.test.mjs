@@ -173,6 +173,30 @@ test('a client that goes away half-way leaves nothing', T, async (t) => {
   await clean(server);
 });
 
+test('slow uploads of one tenant leave room for others', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const { token } = await server.ask('POST', '/v1/tokens', { tenant: 'slow', scopes: ['read', 'files'] });
+  const authorization = `Bearer ${token}`;
+  const sockets = [];
+  for (let i = 0; i < 4; i++) {
+    const socket = net.connect(server.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(`POST /v1/snapshots/upload HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\nAuthorization: ${authorization}\r\n` +
+      'Content-Type: application/octet-stream\r\nContent-Length: 9000000\r\n\r\n');
+    sockets.push(socket);
+  }
+  const theirs = async () => (await (await server.get('/v1/snapshots', { headers: { authorization } })).json()).snapshots;
+  await until(async () => (await theirs()).length === 4);
+  const one = archive(entry('app/f', { data: Buffer.from('one') }));
+  const fifth = await server.get('/v1/snapshots/upload', { method: 'POST', body: one,
+    headers: { authorization, 'content-type': 'application/octet-stream' } });
+  assert.equal((await fifth.json()).error.code, 'busy');
+  assert.equal((await server.send(one, 'slug=in-between')).status, 201);
+  for (const socket of sockets) socket.destroy();
+  await until(async () => (await theirs()).length === 0);
+});
+
 test('a tar goes into a directory that is there, also where a volume begins', T, async (t) => {
   const server = await setup(t);
   if (!server) return;

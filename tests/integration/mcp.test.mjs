@@ -223,6 +223,29 @@ test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, asy
   assert.equal((await post({ 'mcp-session-id': transport.sessionId })).status, 404);
 });
 
+test('clients of one tenant do not keep out those of another', T, async (t) => {
+  const server = await serve(t);
+  const post = (token, body, headers = {}) => fetch(`${server.url}/mcp`, { method: 'POST', body: JSON.stringify(body),
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers } });
+  const initialize = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25',
+    capabilities: {}, clientInfo: { name: 'many', version: '1' } } };
+  const begin = async (token) => {
+    const answer = await post(token, initialize);
+    await answer.text();
+    return { status: answer.status, id: answer.headers.get('mcp-session-id') };
+  };
+  const tokenOf = async (tenant) => (await (await server.get('/v1/tokens', { method: 'POST',
+    headers: { 'content-type': 'application/json' }, body: JSON.stringify({ tenant, scopes: ['run'] }) })).json()).token;
+  const [many, other] = [await tokenOf('many'), await tokenOf('other')];
+  const first = await begin(many);
+  for (let i = 0; i < 1000; i += 25)
+    for (const one of await Promise.all(Array.from({ length: 25 }, () => begin(many)))) assert.equal(one.status, 200);
+  assert.equal((await begin(other)).status, 200);
+  // The one that made room goes on with its session.
+  const ping = await post(many, { jsonrpc: '2.0', id: 2, method: 'ping' }, { 'mcp-session-id': first.id });
+  assert.deepEqual(await ping.json(), { jsonrpc: '2.0', id: 2, result: {} });
+});
+
 test('what a client is told to write down', T, async () => {
   for (const name of ['claude', 'cursor', 'vscode']) {
     const { code, stdout } = await run(['mcp', '--print-config', name]);

@@ -247,6 +247,10 @@ scene('by host name: public, with a token, or not at all', async (server, t) => 
   const open = new URL(made.json.openUrl);
   const first = await ask(server, { host, path: `${open.pathname}x?k=v&${open.search.slice(1)}`, headers: { accept: 'text/html,*/*' } });
   assert.deepEqual([first.status, first.headers.location], [303, '/x?k=v']);
+  for (const away of ['//evil.test/', '/\\evil.test/']) {
+    const kept = await ask(server, { host, path: `${away}?${open.search.slice(1)}`, headers: { accept: 'text/html' } });
+    assert.deepEqual([kept.status, kept.headers.location], [303, '/'], 'a browser stays on this host');
+  }
   const [cookie] = first.headers['set-cookie'][0].split(';');
   assert.match(first.headers['set-cookie'][0], /HttpOnly; SameSite=Lax$/);
   const with_ = (more) => ask(server, { host, headers: { cookie: `a=b; ${cookie}`, ...more } });

@@ -79,6 +79,10 @@ TEST(clock_formats_utc)
     CHECK_CSTR(text, "1970-01-01T00:00:00.000Z");
     clock_format_utc(1763199000123, text);
     CHECK_CSTR(text, "2025-11-15T09:30:00.123Z");
+    clock_format_utc(-1, text); /* files may be as old as they like */
+    CHECK_CSTR(text, "1969-12-31T23:59:59.999Z");
+    clock_format_utc(INT64_MIN / 1000000, text);
+    CHECK_CSTR(text, "1677-09-21T00:12:43.146Z");
     int64_t before = clock_now_ns();
     CHECK(clock_now_ns() >= before);
 }

@@ -7,7 +7,9 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "cli/internal.h"
+#include "cli/remote.h"
 
 /* Runs one command line with standard output and error caught in files of the test directory. */
 static int run(struct buf *out, struct buf *complaint, const char *line)
@@ -52,6 +54,41 @@ static void check(const char *line, int code, const char *in_out, const char *in
     if (!good)
         print_error("'%s' gave %d\n%s%s", line, got, buf_cstr(&out), buf_cstr(&complaint));
     CHECK(good);
+}
+
+static void check_plain(const char *text, const char *shown)
+{
+    AUTO_BUF struct buf out = {0};
+    cli_put_plain(&out, str_of(text));
+    CHECK_CSTR(buf_cstr(&out), shown);
+}
+
+TEST(what_others_wrote_does_not_steer_the_terminal)
+{
+    check_plain("a\033]0;x\007\n\177b", "a?]0;x???b");
+    check_plain("\xc2\x9b"
+                "31m\xc2\x85\xc2\xa0\xc3\xa4",
+                "?31m?\xc2\xa0\xc3\xa4");
+    check_plain("\xe2\x80\xaetxt.exe\xe2\x81\xa6\xe2\x80\xa8\xe2\x82\xac",
+                "?txt.exe??\xe2\x82\xac");
+    check_plain("\x9b"
+                "1m\xe2\x80",
+                "?1m??");
+    AUTO_JSON struct json_t *list = NULL;
+    AUTO_BUF struct buf out = {0};
+    struct err err = {0};
+    CHECK_OK(json_parse(STR("[\"a\\u001b[31m\\nb\", \"\\u009bJ\"]"), &list, &err));
+    remote_put_lines(list, &out);
+    CHECK_CSTR(buf_cstr(&out), "a?[31m?b\n?J\n");
+    /* A cell is cut between characters. */
+    static const struct remote_column columns[] = {{"name", "NAME"}, {0}};
+    AUTO_JSON struct json_t *row = NULL;
+    AUTO_BUF struct buf table = {0};
+    CHECK_OK(json_parse(STR("{\"name\": \"\\u009bJ345678901234567890123456789012345678901234567"
+                            "\\u20ac\\u20ac\"}"),
+                        &row, &err));
+    remote_put_table(row, columns, &table);
+    CHECK_CSTR(buf_cstr(&table), "NAME\n?J345678901234567890123456789012345678901234567\n");
 }
 
 TEST(cli_help_and_version)

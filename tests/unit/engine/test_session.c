@@ -62,6 +62,47 @@ static void wait_dormant(struct rig *rig)
     CHECK_INT(look(rig).state, SESSION_DORMANT);
 }
 
+/* What a session makes counts as what its caller makes. */
+TEST(sessions_count_against_a_quota)
+{
+    struct rig rig;
+    rig_open(&rig, NULL);
+    rig.caller.quota.sandboxes = 1;
+    struct session_spec second = {.id = STR("session-2")}, first = {.id = STR("session-1")};
+    struct session_spec warm = {.id = STR("session-3"), .warm = true};
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &second, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_use, STR("session-2"), rig_on_sandbox), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &first, on_session), 0);
+    CHECK_INT(session_file(&rig, FILE_WRITE, "/workspace/a", "mine"), -1);
+    CHECK_INT(rig.why.code, ERR_LIMIT);
+    CHECK_INT(RIG_CALL(&rig, engine_session_use, STR("session-1"), rig_on_sandbox), -1);
+    CHECK_INT(rig.why.code, ERR_LIMIT);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &warm, on_session), -1);
+    CHECK_INT(rig.why.code, ERR_LIMIT);
+    rig.caller.quota.sandboxes = 2;
+    CHECK_INT(session_file(&rig, FILE_WRITE, "/workspace/a", "mine"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_delete, STR("session-1"), rig_on_plain), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_delete, STR("session-2"), rig_on_plain), 0);
+    rig_done(&rig);
+}
+
+TEST(volumes_count_against_a_quota)
+{
+    struct rig rig;
+    rig_open(&rig, NULL);
+    struct volume_spec spec = {.capacity_bytes = 64 << 20};
+    rig.caller.quota.disk_bytes = 100 << 20;
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), -1);
+    CHECK_INT(rig.why.code, ERR_LIMIT);
+    struct sandbox_spec sandbox = {.limits.disk_bytes = 64 << 20};
+    CHECK_INT(rig_create(&rig, &sandbox), -1);
+    CHECK_INT(rig.why.code, ERR_LIMIT);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_delete, str_of(rig.texts[3]), rig_on_plain), 0);
+    CHECK_INT(rig_create(&rig, &sandbox), 0);
+    rig_done(&rig);
+}
+
 TEST(a_session_sleeps_and_comes_back_with_its_files)
 {
     struct rig rig;

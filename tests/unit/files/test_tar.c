@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "files/internal.h"
 #include "tree.h"
 #include "ustar.h"
 
@@ -193,6 +194,25 @@ TEST(set_id_bits_and_inner_links_and_hard_links)
     CHECK_INT(st.mode, 0755); /* the header said 04755 */
     tree_check(&tree, "to/e/l", "text");
     tree_check(&tree, "to/h", "text");
+}
+
+TEST(times_past_all_counting_are_left_out)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    struct err err = {0};
+    struct files_stat st;
+    AUTO_BUF struct buf tar = {0};
+    ustar_add(&tar, "x", 'x', "", "24 mtime=99999999999999\n");
+    ustar_add(&tar, "f", '0', "", "text");
+    ustar_end(&tar);
+    CHECK_OK(unpack(&tree, "to", FILES_TAR_NEW, buf_str(&tar), &err));
+    CHECK_OK(files_stat(tree.files, STR("to/f"), false, &st, &err));
+    CHECK(st.mtime_ns > 1577836800LL * 1000000000); /* that of the unpacking */
+    struct stat far = {.st_mtim = {.tv_sec = INT64_MAX}}, old = {.st_mtim = {.tv_sec = INT64_MIN}};
+    files_stat_from(&far, &st);
+    CHECK(st.mtime_ns == INT64_MAX);
+    files_stat_from(&old, &st);
+    CHECK(st.mtime_ns == INT64_MIN);
 }
 
 TEST(damaged_archives_are_refused)
