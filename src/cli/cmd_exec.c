@@ -318,7 +318,8 @@ const struct cli_verb cmd_exec = {
                "loopback and the hosts that --allow-host names, and is gone afterwards, with "
                "everything that ran in it. Exits with "
                "the command's own code, 128+N when signal N ended it, 124 after a timeout, "
-               "127 when there is no such program and 126 when it cannot be run. With --json "
+               "127 when there is no such program, 126 when it cannot be run and 125 when there "
+               "can be no such jail or no such directory to start in. With --json "
                "prints exit code, output, timings, peak memory and what ended it.",
     .options = exec_options,
     .args_max = CLI_ARGS_MAX - 1,

@@ -75,7 +75,7 @@ int exec_run(struct exec_request *request, struct exec_result *ret_result,
 void exec_result_done(struct exec_result *result);
 /* What a shell would see. */
 int exec_exit_code(const struct exec_result *result);
-/* 126, 127 or 1 for a command that did not start. */
+/* 125, 126 or 127 for a command that did not start. */
 int exec_refused_code(const struct err *err);
 void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed);
 void exec_put_blocked(struct json_out *json, const struct exec_result *result); /* a member */

@@ -9,7 +9,13 @@
 #include "cli/cli.h"
 #include "cli/exec.h"
 
-enum { KEPT_HALF = EXEC_KEPT_MAX / 2, SIGNALED_BASE = 128, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
+enum {
+    KEPT_HALF = EXEC_KEPT_MAX / 2,
+    SIGNALED_BASE = 128,
+    NOT_MADE = 125, /* what a shell's users know: the program that was to start it has failed */
+    NOT_RUNNABLE = 126,
+    NOT_FOUND = 127
+};
 
 void exec_keep(struct exec_kept *kept, struct str bytes)
 {
@@ -135,12 +141,12 @@ int exec_refused_code(const struct err *err)
     switch (err->sys) {
     case ENOENT:
     case ENOTDIR:
-        return err->code == ERR_NOT_FOUND ? NOT_FOUND : EXIT_FAILED;
+        return err->code == ERR_NOT_FOUND ? NOT_FOUND : NOT_MADE;
     case EACCES:
     case ENOEXEC:
         return NOT_RUNNABLE;
     default:
-        return EXIT_FAILED;
+        return NOT_MADE;
     }
 }
 

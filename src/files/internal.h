@@ -51,9 +51,11 @@ void files_stat_from(const struct stat *st, struct files_stat *ret_stat);
 /* "a FIFO", for messages. */
 const char *files_type_name(mode_t mode);
 
-/* A name for something that is not in place yet; random, so it meets no other. */
+/* A name for something that is not in place yet; random, so it meets no other. It says whether it
+ * will be new there: inotify does not, and whoever watches shall be told. */
 enum { FILES_TEMP_SIZE = 48 };
-void files_temp_name(char out[FILES_TEMP_SIZE]);
+void files_temp_name(bool is_new, char out[FILES_TEMP_SIZE]);
+bool files_is_temp_name(struct str name, bool *ret_is_new);
 
 /* getdents64 into a buffer of the caller's: no DIR, no allocation. */
 struct files_dirent {

@@ -171,9 +171,24 @@ int files_place_open(struct files *files, struct str path, bool make_parents,
     return 0;
 }
 
-void files_temp_name(char out[FILES_TEMP_SIZE])
+#define TEMP_PREFIX ".sandglass-"
+#define TEMP_NEW "+"
+static_assert(sizeof TEMP_PREFIX + sizeof TEMP_NEW + ID_LEN <= FILES_TEMP_SIZE, "room for all");
+
+void files_temp_name(bool is_new, char out[FILES_TEMP_SIZE])
 {
     char id[ID_SIZE];
     id_new(id);
-    (void)snprintf(out, FILES_TEMP_SIZE, ".sandglass-%s", id);
+    (void)snprintf(out, FILES_TEMP_SIZE, TEMP_PREFIX "%s%s", id, is_new ? TEMP_NEW : "");
+}
+
+bool files_is_temp_name(struct str name, bool *ret_is_new)
+{
+    if (!str_starts(name, STR(TEMP_PREFIX)))
+        return false;
+    struct str id = str_slice(name, strlen(TEMP_PREFIX), name.len);
+    *ret_is_new = str_ends(id, STR(TEMP_NEW));
+    if (*ret_is_new)
+        id.len -= strlen(TEMP_NEW);
+    return id.len == ID_LEN && id_is_valid(id);
 }

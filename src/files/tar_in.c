@@ -441,7 +441,7 @@ static int unpack_in(int parent_fd, const char *name, enum files_tar_place place
                      struct files_tar_result *result, struct err *err)
 {
     char temp[FILES_TEMP_SIZE];
-    files_temp_name(temp);
+    files_temp_name(true, temp);
     if (SYS(mkdirat(parent_fd, temp, 0700)) < 0)
         return err_sys(err, errno, "create a directory to unpack in");
     AUTO_CLOSE int fresh_fd =

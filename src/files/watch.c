@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/sys.h"
 #include "base/vec.h"
+#include "files/internal.h"
 #include "files/walk.h"
 
 enum {
@@ -27,6 +28,12 @@ struct waiting {
     char *path;
 };
 
+/* A file of ours that has left its temporary name and is about to be told under its own. */
+struct arrival {
+    uint32_t cookie; /* 0: none */
+    bool is_new;
+};
+
 struct files_watch {
     struct files *files; /* borrowed */
     char *path;          /* of the watched directory */
@@ -39,6 +46,9 @@ struct files_watch {
     VEC(struct waiting) queue;
     size_t next; /* of the queue */
     char *last;  /* path of the event given last */
+    /* Renames in several directories at once may be told interleaved. */
+    struct arrival arrivals[8];
+    size_t next_arrival;
     char bytes[READ_SIZE] __attribute__((aligned(8)));
 };
 
@@ -81,9 +91,19 @@ static int add_dir(struct files_watch *watch, int dir_fd, struct str path)
     return wd;
 }
 
+static bool is_ours(struct str path, bool *ret_is_new)
+{
+    const char *slash = path.len == 0 ? NULL : memrchr(path.ptr, '/', path.len);
+    size_t skip = slash == NULL ? 0 : (size_t)(slash - path.ptr) + 1;
+    return files_is_temp_name(str_slice(path, skip, path.len), ret_is_new);
+}
+
 static bool enter(void *ctx, int dir_fd, struct str path)
 {
     struct files_watch *watch = ctx;
+    bool is_new;
+    if (is_ours(path, &is_new))
+        return false;
     int wd = add_dir(watch, dir_fd, path);
     if (path.len == 0)
         watch->root_wd = wd;
@@ -94,7 +114,8 @@ static int visit(void *ctx, UNUSED int dir_fd, UNUSED const char *name, struct s
                  unsigned char type, UNUSED struct err *err)
 {
     struct files_watch *watch = ctx;
-    if (watch->tells)
+    bool is_new;
+    if (watch->tells && !is_ours(path, &is_new))
         push(watch, FILES_EVENT_CREATE, type == DT_DIR, 0, path.ptr);
     return 0;
 }
@@ -203,6 +224,32 @@ static enum files_event_type type_of(uint32_t mask)
     return (mask & IN_ATTRIB) != 0 ? FILES_EVENT_CHMOD : FILES_EVENT_WRITE;
 }
 
+/* A file is written under a temporary name and renamed: that is how it is written, and nobody's
+ * news. What is told is that the file is there, or is another one. Says whether there is anything
+ * to tell. */
+static bool translate(struct files_watch *watch, const struct inotify_event *event,
+                      enum files_event_type *type, uint32_t *cookie)
+{
+    bool is_new;
+    *type = type_of(event->mask);
+    *cookie = event->cookie;
+    if (files_is_temp_name(str_of(event->name), &is_new)) {
+        if ((event->mask & IN_MOVED_FROM) == 0)
+            return false;
+        watch->arrivals[watch->next_arrival] = (struct arrival){event->cookie, is_new};
+        watch->next_arrival = (watch->next_arrival + 1) % countof(watch->arrivals);
+        return false;
+    }
+    for (size_t i = 0; (event->mask & IN_MOVED_TO) != 0 && i < countof(watch->arrivals); i++) {
+        struct arrival *arrival = &watch->arrivals[i];
+        if (arrival->cookie != event->cookie || event->cookie == 0)
+            continue;
+        *type = arrival->is_new ? FILES_EVENT_CREATE : FILES_EVENT_WRITE;
+        *cookie = arrival->cookie = 0;
+    }
+    return true;
+}
+
 static int take(struct files_watch *watch, const struct inotify_event *event, struct err *err)
 {
     if ((event->mask & IN_Q_OVERFLOW) != 0) {
@@ -214,14 +261,16 @@ static int take(struct files_watch *watch, const struct inotify_event *event, st
         return 0;
     }
     const char *dir = map_get(&watch->dirs, wd_key(&event->wd));
-    if (dir == NULL || event->len == 0)
+    enum files_event_type type;
+    uint32_t cookie;
+    if (dir == NULL || event->len == 0 || !translate(watch, event, &type, &cookie))
         return 0;
     char path[FILES_PATH_MAX + FILES_NAME_MAX + 2];
     int len = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] == '\0' ? "" : "/", event->name);
     if (len < 0 || (size_t)len >= FILES_PATH_MAX)
         return 0;
     bool is_dir = (event->mask & IN_ISDIR) != 0;
-    push(watch, type_of(event->mask), is_dir, event->cookie, path);
+    push(watch, type, is_dir, cookie, path);
     if (is_dir && (event->mask & (IN_MOVED_FROM | IN_DELETE)) != 0)
         drop_below(watch, str_n(path, (size_t)len));
     if (!is_dir || !watch->recursive || (event->mask & (IN_CREATE | IN_MOVED_TO)) == 0)

@@ -130,7 +130,7 @@ int files_write_from(struct files *files, struct str path, const struct files_so
     if (look_at_target(files, &place, path, options, &mode, &is_new, err) < 0)
         return -1;
     char temp[FILES_TEMP_SIZE];
-    files_temp_name(temp);
+    files_temp_name(is_new, temp);
     AUTO_CLOSE int fd =
         SYS(openat(place.dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd < 0)

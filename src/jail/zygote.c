@@ -50,7 +50,7 @@ static bool read_work(struct wire_in *in, struct zygote_work *work)
 
 static int enter_groups(const struct zygote_work *work, struct err *err)
 {
-    for (int i = ZYGOTE_DOORS; i < WIRE_FDS_MAX && work->fds[i] >= 0; i++)
+    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && work->fds[i] >= 0; i++)
         if (SYS(write(work->fds[i], "0", 1)) < 0)
             return err_sys(err, errno, "enter a control group");
     return 0;
@@ -149,7 +149,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
         zygote_learn_pages(ZYGOTE_PROC_FD, hooks);
     (void)close(ZYGOTE_PROC_FD);
     /* Memory that is shared with a process of the jail's pid namespace is nobody's to read. */
-    if (SYS(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0)
+    if (SYS(prctl(PR_SET_DUMPABLE, !DEFENDED(TEMPLATE_UNDUMPABLE), 0, 0, 0)) < 0)
         return err_sys(err, errno, "hide the zygote");
     wire_begin(&self.out, ZYGOTE_READY, 0);
     wire_put_cstr(&self.out, missing);

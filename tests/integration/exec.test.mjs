@@ -186,6 +186,20 @@ it('what cannot be run is 126 and says so', async (jail) => {
   assert.equal((await jail.run(['/workspace'], {})).status, 126, 'a directory');
 });
 
+it('a directory to start in that is not there is 125 and says so', async (jail) => {
+  for (const startIn of ['/no/such/dir', '/etc/passwd']) {
+    const result = await jail.run(['echo', 'ran'], { startIn });
+    assert.equal(result.status, 125, result.stderr);
+    assert.match(result.stderr, /bad_cwd/);
+    assert.ok(result.stderr.includes(startIn), result.stderr);
+    assert.equal(result.stdout, '');
+  }
+  const result = await jail.run(['true'], { startIn: '/no/such/dir', json: true });
+  assert.equal(result.json.exitCode, 125);
+  assert.equal(result.json.reason, 'not_started');
+  assert.equal((await jail.run(['sh', '-c', 'test "$PWD" = /tmp'], { startIn: '/tmp' })).status, 0);
+});
+
 it('an interpreter that is missing is told from a missing script', async (jail) => {
   const dir = jail.workspace();
   fs.writeFileSync(path.join(dir, 'script'), '#!/no/such/interpreter\n', { mode: 0o755 });

@@ -147,6 +147,7 @@ export function execArgs(options, command) {
     if (options[name] !== undefined) args.push(`--${name}`, String(options[name]));
   for (const name of ['ro', 'rw', 'env'])
     for (const value of options[name] ?? []) args.push(`--${name}`, value);
+  if (options.startIn) args.push('--cwd', options.startIn);
   if (options.tty) args.push('--tty');
   if (options.json) args.push('--json');
   return [...args, '--', ...command];

@@ -5,7 +5,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,13 +167,109 @@ TEST(the_template_has_what_it_needs_and_no_more)
     CHECK(strstr(status, "CapPrm:\t00000000002c0000") != NULL);
     CHECK(strstr(status, "CapEff:\t00000000002c0000") != NULL);
     CHECK(strstr(status, "CapBnd:\t00000000002c0000") != NULL);
-    CHECK(strstr(proc_text(template, "environ"), "SG_TEST_SECRET") == NULL);
+    /* This list and nothing of the warden's. */
+    CHECK_CSTR(proc_text(template, "environ"),
+               "PATH=/usr/local/bin:/usr/bin:/bin\nHOME=/tmp\nLANG=C.UTF-8\n"
+               "MPLCONFIGDIR=/tmp/matplotlib\nPYTHONDONTWRITEBYTECODE=1\nOPENBLAS_NUM_THREADS=1\n"
+               "OMP_NUM_THREADS=1\nMKL_NUM_THREADS=1\nNUMEXPR_NUM_THREADS=1\n");
     /* The root of its namespace is its own: nothing is mounted above or beside the jails' tree. */
     const char *mounts = proc_text(template, "mountinfo");
     CHECK(strstr(mounts, " / / ") != NULL);
     CHECK(strstr(mounts, " - proc ") == NULL);
     CHECK_INT(unsetenv("SG_TEST_SECRET"), 0);
 }
+
+static int open_namespace(pid_t pid, const char *name)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Who enters a mount namespace stands in its root, wherever those who live there have theirs. */
+static void NORETURN compare_roots(pid_t template)
+{
+    char path[64];
+    struct stat own, whole;
+    (void)snprintf(path, sizeof path, "/proc/%d/root/.", (int)template);
+    if (stat(path, &own) < 0)
+        _exit(2);
+    AUTO_CLOSE int users = open_namespace(template, "user");
+    AUTO_CLOSE int mounts = open_namespace(template, "mnt");
+    /* Root is in the same user namespace, which cannot be entered twice. */
+    (void)setns(users, CLONE_NEWUSER);
+    if (setns(mounts, CLONE_NEWNS) < 0 || stat("/", &whole) < 0)
+        _exit(2);
+    _exit(own.st_dev != whole.st_dev || own.st_ino != whole.st_ino);
+}
+
+TEST(nothing_is_above_the_tree_of_the_template)
+{
+    AUTO_STAGE struct stage stage = {0};
+    int status;
+    stage_ready(&stage);
+    pid_t template = template_of(stage.warden);
+    pid_t looker = fork();
+    CHECK(looker >= 0);
+    if (looker == 0)
+        compare_roots(template);
+    CHECK_INT(waitpid(looker, &status, 0), looker);
+    CHECK(WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+}
+
+#if defined(__x86_64__)
+/* The kernel of the machine shows this of no process but to itself: so the template, which waits in
+ * a call, is made to ask. */
+static void NORETURN ask_dumpable(pid_t template)
+{
+    struct user_regs_struct before, asking;
+    int status;
+    if (ptrace(PTRACE_SEIZE, template, NULL, NULL) < 0)
+        _exit(2);
+    if (ptrace(PTRACE_INTERRUPT, template, NULL, NULL) < 0 ||
+        waitpid(template, &status, __WALL) != template ||
+        ptrace(PTRACE_GETREGS, template, NULL, &before) < 0)
+        _exit(3);
+    asking = before;
+    asking.rip -= 2; /* the instruction that made the call */
+    asking.rax = SYS_prctl;
+    asking.orig_rax = ~0ull; /* no call to be restarted */
+    asking.rdi = PR_GET_DUMPABLE;
+    asking.rsi = asking.rdx = asking.r10 = asking.r8 = 0;
+    if (ptrace(PTRACE_SETREGS, template, NULL, &asking) < 0 ||
+        ptrace(PTRACE_SINGLESTEP, template, NULL, NULL) < 0 ||
+        waitpid(template, &status, __WALL) != template ||
+        ptrace(PTRACE_GETREGS, template, NULL, &asking) < 0 ||
+        ptrace(PTRACE_SETREGS, template, NULL, &before) < 0 ||
+        ptrace(PTRACE_DETACH, template, NULL, NULL) < 0) /* without the trap; it waits on */
+        _exit(3);
+    _exit(asking.rax == 0 ? 0 : 1);
+}
+
+TEST(iso_the_memory_of_the_template_is_not_dumpable)
+{
+    AUTO_STAGE struct stage stage = {0};
+    int status;
+    stage_ready(&stage);
+    pid_t template = template_of(stage.warden);
+    pid_t tracer = fork();
+    CHECK(tracer >= 0);
+    if (tracer == 0)
+        ask_dumpable(template);
+    CHECK_INT(waitpid(tracer, &status, 0), tracer);
+    CHECK(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) {
+        stage_close(&stage); /* a skip leaves nothing to be freed */
+        SKIP("the template cannot be traced here");
+    }
+    CHECK_INT(WEXITSTATUS(status), 0);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage); /* it did not notice */
+    run(&stage, "1");
+    CHECK(stage.ok);
+}
+#endif
 
 TEST(iso_nothing_of_the_daemon_or_of_another_tenant_is_in_its_memory)
 {
