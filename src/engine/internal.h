@@ -101,6 +101,8 @@ struct sandbox {
     VEC(struct sandbox_port) ports;
     int64_t ord;
     int64_t expires_at, idle_at; /* on the boot clock; 0: never */
+    bool is_late;                /* it is paused because its time was up */
+    int late_pauses;             /* that failed, one after the other */
     int64_t active_at;
     size_t busy;     /* works under way: it is not idle */
     size_t holds;    /* works and moves that point at it; see sandbox_hold */

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "engine/internal.h"
 
-enum { RETRY_MS = 60000 };
+enum { RETRY_MS = 60000, LATE_PAUSES_MAX = 10 };
 
 /* --- Moves --- */
 
@@ -283,10 +283,12 @@ void sandbox_tick(struct sandbox *sandbox, int64_t now)
     sandbox->expires_at = is_old ? now + RETRY_MS : sandbox->expires_at;
     sandbox->idle_at = is_idle ? now + RETRY_MS : sandbox->idle_at;
     const struct provider_table *table = engine_table(sandbox->engine, info->tier);
-    if (info->on_timeout == SANDBOX_KILL_AT_TIMEOUT || table->pause == NULL)
+    if (info->on_timeout == SANDBOX_KILL_AT_TIMEOUT || table->pause == NULL) {
         sandbox_begin_stop(sandbox, "its time was up", NULL);
-    else
-        sandbox_begin_pause(sandbox, NULL);
+        return;
+    }
+    sandbox->is_late = true;
+    sandbox_begin_pause(sandbox, NULL);
 }
 
 /* --- Pausing --- */
@@ -303,6 +305,28 @@ static struct moving *moving_new(struct sandbox *sandbox, struct answer *answer)
     return moving;
 }
 
+/* Nothing but time heals a host that is short of something; whatever else stands in the way is in
+ * the files of the sandbox, which must not buy itself time with them. */
+static bool may_try_again(struct sandbox *sandbox, const struct err *why)
+{
+    static const enum err_code of_the_host[] = {ERR_NO_SPACE,    ERR_LIMIT,   ERR_BUSY,
+                                                ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_INTERNAL};
+    for (size_t i = 0; i < countof(of_the_host); i++)
+        if (why->code == of_the_host[i])
+            return ++sandbox->late_pauses < LATE_PAUSES_MAX;
+    return false;
+}
+
+static void not_paused(struct sandbox *sandbox, const struct err *why)
+{
+    AUTO_BUF struct buf reason = {0};
+    sandbox_go(sandbox, SANDBOX_RUNNING, "it could not be paused", NULL);
+    if (!sandbox->is_late || may_try_again(sandbox, why))
+        return;
+    buf_printf(&reason, "its time was up and it could not be paused: %s", why->msg);
+    sandbox_begin_stop(sandbox, buf_cstr(&reason), NULL);
+}
+
 static void paused(struct sandbox *sandbox, struct answer *answer, struct str image,
                    const struct err *why)
 {
@@ -315,10 +339,13 @@ static void paused(struct sandbox *sandbox, struct answer *answer, struct str im
         log_warn("sandbox.pause", LOG_VIEW("sandbox", sandbox->info.id),
                  LOG_STR("error", why->msg));
         answer_give(answer, why);
-        sandbox_go(sandbox, SANDBOX_RUNNING, "it could not be paused", NULL);
+        not_paused(sandbox, why);
+        sandbox->is_late = false;
         return;
     }
     AUTO_BUF struct buf old = sandbox->image;
+    sandbox->is_late = false;
+    sandbox->late_pauses = 0;
     sandbox->image = (struct buf){0};
     sandbox_set_image(sandbox, image);
     sandbox_release_image(sandbox->engine, sandbox->info.tier, buf_str(&old));

@@ -162,3 +162,15 @@ for (const tier of Object.keys(WORKS)) {
     await until(async () => (await server.figure('sandglass_http_running_requests')) <= 1);
   });
 }
+
+test('files that cannot be kept buy no time', T, async (t) => {
+  const server = await setup(t);
+  const made = await server.call('POST', '/v1/sandboxes', { tier: 'jail', timeoutMs: 3000 });
+  if (made.status !== 201) { t.skip(`no jail here: ${made.text}`); return; }
+  const box = `/v1/sandboxes/${made.json.id}`;
+  const ran = await server.call('POST', `${box}/commands`, { command: 'truncate -s 9000000000000000000 huge' });
+  if (ran.json?.exitCode !== 0) { t.skip(`no huge files here: ${ran.text}`); return; }
+  let now;
+  await until(async () => ['stopped', 'paused'].includes((now = (await server.call('GET', box)).json).state), 60000);
+  if (now.state === 'stopped') assert.match(now.reason, /its time was up and it could not be paused/);
+});
