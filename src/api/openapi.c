@@ -124,7 +124,7 @@ static void put_parameters(struct json_out *out, const struct route *row)
     if (row->is_create)
         put_parameter(out, "Idempotency-Key", "header",
                       JSON({"type" : "string", "maxLength" : 255}),
-                      "The same key again gives the first answer instead of a second object");
+                      "The same key again makes no second object");
     if (row->gives == FORM_EVENTS)
         put_parameter(out, "Last-Event-ID", "header", JSON({"type" : "string"}),
                       "Where to go on: the id of the last event seen");

@@ -88,7 +88,7 @@ const struct route v1_snapshot_routes[] = {
             "description": "Package (npm name or pypi:NAME) to version; empty for the newest"}) ","
         JSON("sandbox": {"type": "string", "description": "Its files"}) ","
         JSON("directory": {"type": "string", "maxLength": 4096})),
-     .response = "Snapshot", .status = 201, .is_create = true,
+     .response = "Snapshot", .status = 201,
      .errors = E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(NO_SPACE) | E(BUSY) | E(TIMEOUT),
      .example = "-d '{\"sandbox\": \"'$SANDBOX'\"}'"},
     {"GET", "/v1/snapshots", list, "List snapshots", SCOPE_READ, NOUN, .query = v1_page_query,

@@ -208,7 +208,7 @@ struct starting {
     struct exec_plan plan;
     struct engine_pairs env;
     int64_t timeout_ms;
-    bool waits;
+    bool waits, has_key;
 };
 
 static void starting_free(struct starting *starting)
@@ -224,6 +224,7 @@ static void never_was(struct command *command)
     struct sandbox *sandbox = sandbox_find_worked(engine, command->info.sandbox);
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_commands, command->info.id);
+    key_forget(engine, command->tenant, command->info.id, batch);
     store_commit(batch, STORE_QUICK, NULL, NULL);
     if (sandbox != NULL) {
         sandbox->commands--;
@@ -334,8 +335,17 @@ static void begin(struct starting *starting, struct sandbox *sandbox)
     starting_free(starting);
 }
 
+static void forget_key(const struct command *command)
+{
+    struct store_batch *batch = store_begin(command->engine->store);
+    key_forget(command->engine, command->tenant, command->info.id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
 static void refuse(struct starting *starting, const struct err *why)
 {
+    if (starting->has_key)
+        forget_key(starting->command);
     answer_give(starting->command->start_answer, why);
     (void)command_free(starting->command);
     starting_free(starting);
@@ -448,6 +458,28 @@ int place_find(struct engine *engine, const struct engine_caller *caller, struct
     return *ret_sandbox == NULL && *ret_session == NULL ? -1 : 0;
 }
 
+/* What a command did cannot be given again, and must not be done again: a repeated key is told of
+ * the first one. */
+static int check_key(struct engine *engine, const struct engine_caller *caller, struct err *err)
+{
+    struct str first = {0};
+    int known = key_find(engine, caller, &first, err);
+    if (known > 0)
+        return err_set(err, ERR_CONFLICT,
+                       "this idempotency key has started command '%.*s' already: look at that one",
+                       STR_ARG(first));
+    return known;
+}
+
+static void take_key(struct engine *engine, const struct engine_caller *caller, struct str id)
+{
+    if (caller->key.len == 0)
+        return;
+    struct store_batch *batch = store_begin(engine->store);
+    key_remember(engine, caller, id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
 void engine_command_start(struct engine *engine, const struct engine_caller *caller,
                           const struct command_spec *spec, command_done *done, void *ctx)
 {
@@ -457,11 +489,13 @@ void engine_command_start(struct engine *engine, const struct engine_caller *cal
     struct err err = {0};
     answer->done.command = done;
     if (engine_check_caller(engine, caller, &err) < 0 || check_texts(spec, &err) < 0 ||
+        check_key(engine, caller, &err) < 0 ||
         place_find(engine, caller, spec->sandbox, spec->session, &sandbox, &session, &err) < 0) {
         answer_give(answer, &err);
         return;
     }
     id_new(answer->id);
+    take_key(engine, caller, str_of(answer->id));
     struct command *command = mem_alloc(sizeof *command);
     struct starting *starting = mem_alloc(sizeof *starting);
     command->engine = engine;
@@ -472,6 +506,7 @@ void engine_command_start(struct engine *engine, const struct engine_caller *cal
     command->info.id = arena_dup(&command->arena, str_of(answer->id));
     starting->engine = engine;
     starting->command = command;
+    starting->has_key = caller->key.len > 0;
     starting->session.call = with_sandbox;
     starting->want = (struct want){.needs_running = true, .call = running};
     fill(command, starting, spec);

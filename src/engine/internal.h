@@ -334,12 +334,14 @@ int snapshot_resolve(struct engine *engine, const struct engine_caller *caller,
 int snapshot_image(struct engine *engine, struct str id, struct str *ret_image,
                    struct err *err) MUST_USE;
 
-/* key.c. key_find: 1 with the object that was made, 0 when there is none. */
-int key_find(struct engine *engine, const struct engine_caller *caller, char ret_object[ID_SIZE],
+/* key.c. key_find: 1 with the object that was made, which is borrowed until the next call of these;
+ * 0 when there is none. */
+int key_find(struct engine *engine, const struct engine_caller *caller, struct str *ret_object,
              struct err *err) MUST_USE;
 void key_remember(struct engine *engine, const struct engine_caller *caller, struct str object,
                   struct store_batch *batch);
-void key_forget(struct engine *engine, struct str object, struct store_batch *batch);
+void key_forget(struct engine *engine, struct str tenant, struct str object,
+                struct store_batch *batch);
 void key_sweep(struct engine *engine);
 int key_load(struct engine *engine, struct err *err) MUST_USE;
 void key_done(struct engine *engine);

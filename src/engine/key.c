@@ -4,8 +4,7 @@
 #include "engine/internal.h"
 
 struct key {
-    char *hash;
-    char object[ID_SIZE];
+    char *hash, *object;
     int64_t created_ms;
 };
 
@@ -20,12 +19,13 @@ static struct key *key_free(struct key *key)
 {
     if (key != NULL) {
         free(key->hash);
+        free(key->object);
         free(key);
     }
     return NULL;
 }
 
-int key_find(struct engine *engine, const struct engine_caller *caller, char ret_object[ID_SIZE],
+int key_find(struct engine *engine, const struct engine_caller *caller, struct str *ret_object,
              struct err *err)
 {
     AUTO_BUF struct buf id = {0};
@@ -40,18 +40,24 @@ int key_find(struct engine *engine, const struct engine_caller *caller, char ret
     if (!str_eq(str_of(key->hash), caller->request_hash))
         return err_set(err, ERR_CONFLICT,
                        "this idempotency key came with another request before; use a new one");
-    memcpy(ret_object, key->object, ID_SIZE);
+    *ret_object = str_of(key->object);
     return 1;
+}
+
+static char *copy_of(struct str text)
+{
+    char *copy = mem_alloc(text.len + 1);
+    if (text.len > 0)
+        memcpy(copy, text.ptr, text.len);
+    return copy;
 }
 
 static void add(struct engine *engine, struct str id, struct str hash, struct str object,
                 int64_t created_ms)
 {
     struct key *key = mem_alloc(sizeof *key);
-    key->hash = mem_alloc(hash.len + 1);
-    if (hash.len > 0)
-        memcpy(key->hash, hash.ptr, hash.len);
-    (void)snprintf(key->object, sizeof key->object, "%.*s", STR_ARG(object));
+    key->hash = copy_of(hash);
+    key->object = copy_of(object);
     key->created_ms = created_ms;
     (void)key_free(map_put(&engine->keys, id, key));
 }
@@ -72,11 +78,13 @@ void key_remember(struct engine *engine, const struct engine_caller *caller, str
                                   .created_ms = now});
 }
 
-void key_forget(struct engine *engine, struct str object, struct store_batch *batch)
+void key_forget(struct engine *engine, struct str tenant, struct str object,
+                struct store_batch *batch)
 {
     MAP_EACH (entry, &engine->keys) {
         const struct key *key = entry->value;
-        if (!str_eq(str_of(key->object), object))
+        if (!str_eq(str_of(key->object), object) ||
+            !str_eq(str_slice(entry->key, 0, str_find_char(entry->key, '\n')), tenant))
             continue;
         store_remove(batch, &store_idempotency_keys, entry->key);
         (void)key_free(map_remove(&engine->keys, entry->key));

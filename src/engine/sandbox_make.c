@@ -312,7 +312,7 @@ static void discard(struct sandbox *sandbox)
     struct engine *engine = sandbox->engine;
     struct store_batch *batch = store_begin(engine->store);
     volume_release(engine, sandbox->info.volume, sandbox->info.id, batch);
-    key_forget(engine, sandbox->info.id, batch);
+    key_forget(engine, sandbox->info.tenant, sandbox->info.id, batch);
     store_remove(batch, &store_sandboxes, sandbox->info.id);
     sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
 }
@@ -447,10 +447,12 @@ void engine_sandbox_create(struct engine *engine, const struct engine_caller *ca
     struct answer *answer = answer_sandbox(engine, done, ctx);
     struct sandbox *sandbox = NULL;
     struct err err = {0};
+    struct str first = {0};
     int known = -1;
     if (engine_check_caller(engine, caller, &err) == 0)
-        known = key_find(engine, caller, answer->id, &err);
+        known = key_find(engine, caller, &first, &err);
     if (known > 0) {
+        (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(first));
         give_known(engine, answer);
     } else if (known < 0 || sandbox_from_spec(engine, caller, spec, &sandbox, &err) < 0) {
         answer_give(answer, &err);

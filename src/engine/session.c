@@ -191,6 +191,14 @@ static void answer_warm(struct session_want *want, UNUSED struct sandbox *sandbo
     free(warming);
 }
 
+/* Nothing was made: the key may be used again. */
+static void forget_key(const struct session *session)
+{
+    struct store_batch *batch = store_begin(session->engine->store);
+    key_forget(session->engine, session->info.tenant, session->info.id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
 static void created(void *ctx, const struct err *why)
 {
     struct answer *answer = ctx;
@@ -200,6 +208,7 @@ static void created(void *ctx, const struct err *why)
             session = entry->value;
     if (why != NULL || session == NULL || !session->info.warm) {
         if (why != NULL && session != NULL) {
+            forget_key(session);
             (void)map_remove(&answer->engine->sessions, session->row_id);
             (void)session_free(session);
         }
@@ -245,6 +254,25 @@ static int dup_spec(struct session *session, const struct sandbox_spec *spec, st
                         &session->spec.secrets, err);
 }
 
+/* 1 when the answer is on its way: behind the commit of the one that the first call made, which may
+ * still be under way. */
+static int give_known(struct engine *engine, const struct engine_caller *caller,
+                      struct answer *answer, struct err *err)
+{
+    struct str first = {0};
+    struct err gone = {0};
+    if (engine_check_caller(engine, caller, err) < 0)
+        return -1;
+    int known = key_find(engine, caller, &first, err);
+    const struct session *session =
+        known > 0 ? session_find(engine, caller->tenant, first, &gone) : NULL;
+    if (session == NULL)
+        return MIN(known, 0);
+    answer->number = (uint64_t)session->ord;
+    store_commit(store_begin(engine->store), STORE_DURABLE, created, answer);
+    return 1;
+}
+
 void engine_session_create(struct engine *engine, const struct engine_caller *caller,
                            const struct session_spec *spec, session_done *done, void *ctx)
 {
@@ -252,7 +280,10 @@ void engine_session_create(struct engine *engine, const struct engine_caller *ca
     struct answer *answer = session_answer(engine, done, ctx);
     struct err err = {0};
     char id[ID_SIZE];
-    if (check_spec(engine, caller, spec, &err) < 0) {
+    int known = give_known(engine, caller, answer, &err);
+    if (known > 0)
+        return;
+    if (known < 0 || check_spec(engine, caller, spec, &err) < 0) {
         answer_give(answer, &err);
         return;
     }
@@ -277,6 +308,7 @@ void engine_session_create(struct engine *engine, const struct engine_caller *ca
     answer->number = (uint64_t)session->ord;
     struct store_batch *batch = store_begin(engine->store);
     session_save(session, batch);
+    key_remember(engine, caller, session->info.id, batch);
     feed_publish(engine, batch, EVENT_SESSION_CREATED, session->info.tenant, session->info.id,
                  (struct str){0}, "", "");
     store_commit(batch, STORE_DURABLE, created, answer);

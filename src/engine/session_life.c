@@ -186,6 +186,7 @@ static void rested(struct session *session, bool is_deleting, struct answer *ans
     struct store_batch *batch = store_begin(engine->store);
     if (is_deleting) {
         store_remove(batch, &store_sessions, session->row_id);
+        key_forget(engine, session->info.tenant, session->info.id, batch);
         feed_publish(engine, batch, EVENT_SESSION_DELETED, session->info.tenant, session->info.id,
                      (struct str){0}, "", "");
         if (session->volume[0] != '\0') {

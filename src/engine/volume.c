@@ -187,11 +187,19 @@ struct making {
     void *ctx;
 };
 
+static void forget_key(const struct volume *volume)
+{
+    struct store_batch *batch = store_begin(volume->engine->store);
+    key_forget(volume->engine, volume->info.tenant, volume->info.id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
 static void on_written(void *ctx, const struct err *why)
 {
     struct making *making = ctx;
     struct volume *volume = making->volume;
     if (why != NULL) {
+        forget_key(volume);
         (void)map_remove(&volume->engine->volumes, volume->info.id);
         making->done(making->ctx, (struct str){0}, why);
         (void)volume_free(volume); /* its directory goes at the next start */
@@ -228,6 +236,7 @@ static void on_made(void *ctx, const struct err *why)
     CRASH_POINT("engine.volume.made");
     leave_coming(volume);
     if (why != NULL) {
+        forget_key(volume);
         making->done(making->ctx, (struct str){0}, why);
         (void)volume_free(volume);
         free(making);
@@ -283,6 +292,11 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
     *making = (struct making){volume, done, ctx};
     volume->next_coming = engine->volumes_coming;
     engine->volumes_coming = volume;
+    if (caller->key.len > 0) {
+        struct store_batch *batch = store_begin(engine->store);
+        key_remember(engine, caller, volume->info.id, batch);
+        store_commit(batch, STORE_QUICK, NULL, NULL);
+    }
     engine_table(engine, tier)
         ->volume_create(provider, volume->info.id, volume->info.capacity_bytes, on_made, making);
     return 0;
@@ -305,14 +319,37 @@ static void answer_made(void *ctx, struct str id, const struct err *why)
     answer_give(answer, why);
 }
 
+/* The volume that the key made before: 1; one that has gone since is none. */
+static int find_known(struct engine *engine, const struct engine_caller *caller,
+                      char ret_id[ID_SIZE], struct err *err)
+{
+    struct str first = {0};
+    int known = key_find(engine, caller, &first, err);
+    for (const struct volume *volume = engine->volumes_coming; known > 0 && volume != NULL;
+         volume = volume->next_coming)
+        if (str_eq(volume->info.id, first))
+            return err_set(err, ERR_BUSY, "the volume of this key is being made; try again");
+    if (known <= 0 || !map_has(&engine->volumes, first))
+        return MIN(known, 0);
+    (void)snprintf(ret_id, ID_SIZE, "%.*s", STR_ARG(first));
+    return 1;
+}
+
 void engine_volume_create(struct engine *engine, const struct engine_caller *caller,
                           const struct volume_spec *spec, volume_done *done, void *ctx)
 {
     struct answer *answer = answer_new(engine, deliver, ctx);
     struct err err = {0};
     answer->done.volume = done;
-    if (engine_check_caller(engine, caller, &err) < 0 ||
-        volume_make(engine, caller, spec, (struct str){0}, answer_made, answer, &err) < 0)
+    if (engine_check_caller(engine, caller, &err) < 0) {
+        answer_give(answer, &err);
+        return;
+    }
+    int known = find_known(engine, caller, answer->id, &err);
+    if (known > 0)
+        answer_give(answer, NULL);
+    else if (known < 0 ||
+             volume_make(engine, caller, spec, (struct str){0}, answer_made, answer, &err) < 0)
         answer_give(answer, &err);
 }
 
@@ -455,6 +492,7 @@ static void drop(struct volume *volume, enum event_kind kind, struct answer *ans
     volume->is_deleting = true;
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_session_volumes, volume->info.id);
+    key_forget(engine, volume->info.tenant, volume->info.id, batch);
     session_volume_gone(engine, &volume->info, batch);
     feed_publish(engine, batch, kind, volume->info.tenant, volume->info.id, (struct str){0}, "",
                  "");

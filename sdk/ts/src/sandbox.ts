@@ -1,4 +1,4 @@
-import { Client, idempotencyKey, type CallOptions } from './client.js';
+import { Client, type CallOptions } from './client.js';
 import { Commands } from './commands.js';
 import { Files } from './files.js';
 import { findObject, listObjects, makeObject, type Connection } from './objects.js';
@@ -106,7 +106,7 @@ export class Sandbox implements ToolTarget {
   async fork(options: CallOptions & { count?: number; checkpoint?: string } = {}): Promise<Sandbox[]> {
     const { signal, ...json } = options;
     const { sandboxes } = await this.client.json<{ sandboxes: SandboxInfo[] }>('POST', `${this.#base}/fork`,
-      { json, repeatable: true, headers: { 'idempotency-key': idempotencyKey() }, ...(signal ? { signal } : {}) });
+      { json, ...(signal ? { signal } : {}) });
     return sandboxes.map((info) => new Sandbox(this.client, info));
   }
 
