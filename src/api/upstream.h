@@ -14,7 +14,7 @@
 
 enum {
     UPSTREAM_LINE_MAX = 16 << 10,
-    UPSTREAM_HEAD_MAX = 64 << 10, /* all lines of a head, or all trailers */
+    UPSTREAM_HEAD_MAX = 32 << 10, /* all lines of a head, or all trailers: fits our own answer */
     UPSTREAM_HEADERS_MAX = 100,
     UPSTREAM_INTERIM_MAX = 8,
 };

@@ -1,5 +1,7 @@
 /* Idempotency keys: a create that is repeated gives what the first one made. */
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "engine/internal.h"
 
@@ -92,14 +94,35 @@ void key_forget(struct engine *engine, struct str tenant, struct str object,
     }
 }
 
-/* The oldest go when there are too many: a key that nobody repeats is worth nothing. */
+static int by_age(const void *a, const void *b)
+{
+    const int64_t *one = a, *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+/* Keys from before this moment go: those that are old, and the oldest when there are too many. */
+static int64_t find_limit(const struct engine *engine)
+{
+    int64_t limit = clock_date_ms() - KEY_TTL_MS;
+    if (engine->keys.len <= KEYS_MAX)
+        return limit;
+    int64_t *ages = mem_alloc(engine->keys.len * sizeof *ages);
+    size_t count = 0;
+    MAP_EACH (entry, &engine->keys)
+        ages[count++] = ((const struct key *)entry->value)->created_ms;
+    qsort(ages, count, sizeof *ages, by_age);
+    limit = MAX(limit, ages[count - KEYS_MAX]);
+    free(ages);
+    return limit;
+}
+
 void key_sweep(struct engine *engine)
 {
-    int64_t now = clock_date_ms();
+    int64_t limit = find_limit(engine);
     struct store_batch *batch = NULL;
     MAP_EACH (entry, &engine->keys) {
         const struct key *key = entry->value;
-        if (now - key->created_ms < KEY_TTL_MS && engine->keys.len <= KEYS_MAX)
+        if (key->created_ms >= limit)
             continue;
         if (batch == NULL)
             batch = store_begin(engine->store);
