@@ -140,7 +140,7 @@ static const char *hint_of(enum err_code code)
         [ERR_LIMIT] = "Wait for something to end, then call again.",
         [ERR_TIMEOUT] = "Do less at once, or ask for more time with timeoutMs.",
         [ERR_NO_SPACE] = "Delete files that are no longer needed.",
-        [ERR_UNAVAILABLE] = "Call again in a moment.",
+        [ERR_UNAVAILABLE] = "Go another way if the message names none, or call again in a moment.",
         [ERR_UNSUPPORTED] = "Use another tool: this session cannot do it.",
     };
     return hints[code] != NULL ? hints[code] : "Tell the user: this is not yours to mend.";

@@ -121,8 +121,9 @@ static void put_kernel(struct tool_run *run, struct json_out *out, const struct 
         for (size_t i = 0; i < value->count && text.len < TOOL_VALUE_MAX; i++)
             show_part(run, &output->parts.ptr[value->first + i], &text);
     json_key(out, "success"), json_put_bool(out, is_ok);
-    if (text.len > 0)
-        json_key(out, "result"), tool_put_cut(out, str_trim(buf_str(&text)), TOOL_VALUE_MAX);
+    if (text.len > 0) /* without the last line's end; blanks before it may be a table's */
+        json_key(out, "result"),
+            tool_put_cut(out, str_slice(buf_str(&text), 0, text.len - 1), TOOL_VALUE_MAX);
     if (!is_ok)
         put_error(out, run_status_name(output->status), &output->error_name, &output->error_message,
                   &output->traceback);

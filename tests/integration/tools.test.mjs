@@ -169,6 +169,8 @@ test('code in a jail is Python unless it says otherwise, and its figures are pic
   const { good, call } = await session(t, 'jail');
   await good('run_code', { code: 'n = 40', description: 'start' });
   assert.equal((await good('run_code', { code: 'print("hi"); n + 2', description: 'add' })).result, '42');
+  const table = 'class Table:\n    def __repr__(self): return "   a\\n0  1"\nTable()';
+  assert.equal((await good('run_code', { code: table, description: 'a table keeps its columns' })).result, '   a\n0  1');
   assert.equal((await good('run_code', { code: 'echo $((1 + 1))', language: 'bash', description: 'shell' })).stdout, '2\n');
   const failed = (await call('run_code', { code: 'open("none")', description: 'fail' })).answer;
   assert.deepEqual([failed.success, failed.error.name], [false, 'FileNotFoundError']);
