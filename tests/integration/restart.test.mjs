@@ -47,10 +47,11 @@ test('a stop at any moment of the start leaves a store that starts', T, async (t
     const end = once(child, 'exit');
     await sleep(i * 6);
     child.kill('SIGTERM');
-    if (i % 3 === 0) child.kill('SIGTERM'); // during another stop
+    const twice = i % 3 === 0;
+    if (twice) child.kill('SIGTERM'); // during another stop, which a second signal makes a hasty one
     const [code, signal] = await end;
     // Before it has taken over its signals it ends as any program does.
-    assert.ok(code === 0 || signal === 'SIGTERM', `${code} ${signal} after ${i * 6} ms`);
+    assert.ok(code === 0 || signal === 'SIGTERM' || (twice && code === 1), `${code} ${signal} after ${i * 6} ms`);
   }
   const last = await start(t, { dir });
   await last.ready();
