@@ -159,9 +159,9 @@ test('NET-10: answers that are none end, and the gate stays small', { timeout },
   }));
   const paths = Object.keys(answers).filter((path) => path !== '/fine');
   const ran = await stage.exec(['--json', '--allow-host', `ok.test:${host.port}`, '--net-answer', '20m', '--net-time', '3s', '--', 'sh', '-c', `
-    for p in ${paths.join(' ')}; do (curl -sS -m 60 -o /dev/null -w "$p %{http_code} %{exitcode}\\n" http://ok.test:${host.port}$p 2>/dev/null &) ; done
+    for p in ${paths.join(' ')}; do (curl -sS -m 60 -o /dev/null -w "$p %{http_code} %{exitcode}\\n" http://ok.test:${host.port}$p 2>/dev/null) & done
     for i in 1 2 3; do curl -sS http://ok.test:${host.port}/fine; sleep 0.3; done
-    until [ $(ps -e 2>/dev/null | grep -c curl) = 0 ]; do sleep 0.2; done; true`]);
+    wait`]);
   const report = JSON.parse(ran.stdout);
   assert.equal(report.stdout.match(/^fine$/gm)?.length, 3, report.stdout + report.stderr);
   for (const path of paths) {

@@ -47,7 +47,7 @@ static void classes(void)
     ATTEMPT("ioprio.realtime", SYS_ioprio_set, 1, 0, 1 << 13);
     priority = 0;
     ATTEMPT("control.batch", SYS_sched_setscheduler, 0, 3, P(&priority));
-    ATTEMPT("control.nice10", SYS_setpriority, PRIO_PROCESS, 0, 10);
+    ATTEMPT("control.nice19", SYS_setpriority, PRIO_PROCESS, 0, 19);
 }
 
 int main(int argc, char **argv)
