@@ -1,6 +1,7 @@
 /* Packages: installed in the jail, by its own policy, into its working tree. */
 
 #include "egress/settings.h"
+#include "engine/installer.h"
 #include "engine/jail_kernel.h"
 #include "engine/network.h"
 #include "runtime/packages.h"
@@ -63,49 +64,6 @@ static void on_output(void *ctx, UNUSED enum command_stream stream, struct str b
         buf_consume(&install->tail, install->tail.len - TAIL_MAX);
 }
 
-/* How installers begin the lines that say most. Of pip's and Deno's the last counts; npm begins
- * with a code, says what it means, and ends with where its log is. */
-static bool is_error_line(struct str line)
-{
-    return str_starts(line, STR("ERROR:")) || str_starts(line, STR("error:"));
-}
-
-static bool is_npm_line(struct str line)
-{
-    return str_starts(line, STR("npm error ")) && !str_starts(line, STR("npm error code "));
-}
-
-/* What the gate refused: installers repeat its words in the middle of theirs, and end with "no such
- * package". */
-static struct str refusal(struct str text)
-{
-    size_t at = str_find(text, STR("Forbidden: blocked "));
-    if (at == text.len)
-        return (struct str){0};
-    struct str said = str_slice(text, at + STR("Forbidden: ").len, text.len);
-    size_t end = 0;
-    while (end < said.len && strchr("\"\n\r)", said.ptr[end]) == NULL)
-        end++;
-    return str_slice(said, 0, MIN(end, (size_t)180));
-}
-
-static struct str last_word(struct str text)
-{
-    struct str rest = text, line, found = STR("it said nothing"), refused = refusal(text);
-    bool is_error = false;
-    if (refused.len > 0)
-        return refused;
-    while (str_split(&rest, '\n', &line)) {
-        bool says_error = is_error_line(line);
-        if (is_npm_line(line))
-            return str_slice(str_trim(line), 0, 180);
-        if (str_trim(line).len > 0 && (says_error || !is_error))
-            found = str_trim(line);
-        is_error |= says_error;
-    }
-    return str_slice(found, 0, 180);
-}
-
 static void on_end(void *ctx, const struct exec_end *ended, const struct err *why)
 {
     struct install *install = ctx;
@@ -114,7 +72,7 @@ static void on_end(void *ctx, const struct exec_end *ended, const struct err *wh
         end(install, NULL);
         return;
     }
-    struct str word = last_word(buf_str(&install->tail));
+    struct str word = installer_reason(buf_str(&install->tail));
     if (why == NULL)
         (void)err_set(&err, ERR_UNAVAILABLE, "the installer failed: %.*s", STR_ARG(word));
     end(install, why == NULL ? &err : why);

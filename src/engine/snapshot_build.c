@@ -6,6 +6,7 @@
  * being built waits for the one that builds. A build that fails leaves nothing but its reason. */
 
 #include "engine/snapshot_build.h"
+#include "engine/installer.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "egress/groups.h"
 #include "egress/settings.h"
 #include "engine/config.h"
+#include "engine/installer.h"
 
 enum {
     BUILD_MS = 15 * 60000,
@@ -231,25 +233,6 @@ static void on_drain(UNUSED void *ctx)
 {
 }
 
-/* The line that says most: the first error that is more than a number. */
-static struct str reason_in(struct str tail)
-{
-    static const char *const heads[] = {"npm error code", "npm error errno", "npm error syscall",
-                                        "npm error path", "npm error A complete log"};
-    struct str rest = tail, line, last = {0};
-    while (str_split(&rest, '\n', &line)) {
-        line = str_trim(line);
-        bool is_error = str_starts(line, STR("npm error")) || str_starts(line, STR("ERROR:"));
-        for (size_t i = 0; i < countof(heads); i++)
-            is_error = is_error && !str_starts(line, str_of(heads[i]));
-        if (is_error && line.len > 10)
-            return line;
-        if (line.len > 0 && !str_starts(line, STR("npm error A complete log")))
-            last = line;
-    }
-    return last;
-}
-
 static void on_end(void *ctx, const struct exec_end *end, const struct err *why)
 {
     struct building *building = ctx;
@@ -268,10 +251,9 @@ static void on_end(void *ctx, const struct exec_end *end, const struct err *why)
         (void)err_set(&err, ERR_LIMIT, "%s ran out of memory: it has %d MiB",
                       installers[building->step].group, BUILD_MEMORY);
     } else if (how.code != 0 || how.signal != 0) {
-        struct str reason = reason_in(buf_str(&building->tail));
+        struct str reason = installer_reason(buf_str(&building->tail));
         (void)err_set(&err, ERR_UNAVAILABLE, "%s failed: %.*s", installers[building->step].group,
-                      (int)MIN(reason.len, (size_t)160),
-                      reason.ptr == NULL ? "no word" : reason.ptr);
+                      STR_ARG(reason));
     }
     if (err.code != ERR_NONE) {
         fail(building, &err);
