@@ -21,6 +21,9 @@ static struct {
     const struct zygote_hooks *hooks;
     struct zygote_work work;
     struct err err; /* why the fork under way failed */
+    /* A process between was killed. It shares our memory: a lock that libc's fork had taken there
+     * stays taken, and the next fork would wait for it for ever. */
+    bool is_spoiled;
     struct buf out;
     char in[WIRE_MAX];
 } self;
@@ -112,8 +115,10 @@ static void fork_kernel(void)
     self.hooks->after();
     if (pid < 0)
         (void)err_sys(&self.err, code, "fork");
-    else if (status != 0 && self.err.code == 0)
+    else if (status != 0 && self.err.code == 0) {
         (void)err_set(&self.err, ERR_GONE, "the jail ended");
+        self.is_spoiled = true;
+    }
 }
 
 static int say(int fd, uint32_t type, uint32_t id, const struct err *why, struct err *err)
@@ -168,6 +173,8 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
             explicit_bzero(self.in, (size_t)len);
         if (done < 0)
             return -1;
+        if (self.is_spoiled)
+            return err_set(err, ERR_GONE, "a fork was killed in the middle");
     }
 }
 
