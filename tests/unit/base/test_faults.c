@@ -17,7 +17,8 @@
 static int files_in(const char *path)
 {
     DIR *dir = opendir(path);
-    CHECK(dir != NULL);
+    if (dir == NULL)
+        return -1;
     int count = 0;
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
         count += strcmp(entry->d_name, "deep") != 0; /* which comes and goes */
