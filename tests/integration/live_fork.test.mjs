@@ -1,38 +1,10 @@
 // Forks of a sandbox whose Python kernel runs: variables, figures and files are in all of them.
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { box, forked, post } from './forked_lib.mjs';
 import { run as cli, serve } from './lib.mjs';
 
 const T = { timeout: 150000 };
-const EXE = 'import os; os.readlink("/proc/self/exe")';
-
-async function post(server, path, body) {
-  const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json' } });
-  const text = await answer.text();
-  return { http: answer.status, raw: text, ...(text.startsWith('{') ? JSON.parse(text) : {}) };
-}
-
-const box = (server, id) => ({ id, run: (code, more) => post(server, `/v1/sandboxes/${id}/run_code`, { code, ...more }),
-  fork: (count) => post(server, `/v1/sandboxes/${id}/fork`, { count }) });
-
-// A sandbox whose kernel is a fork; the template takes a moment after the second kernel.
-async function forked(t, server, spec) {
-  for (let end = Date.now() + 90000; Date.now() < end;) {
-    const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
-    if (made.http !== 201) {
-      t.skip(`no sandbox with python3 here: ${made.raw}`);
-      return null;
-    }
-    const one = box(server, made.id);
-    const { http, raw, result } = await one.run(EXE);
-    assert.equal(http, 200, raw);
-    if (String(result).startsWith('/memfd:')) return one;
-    await server.get(`/v1/sandboxes/${made.id}`, { method: 'DELETE' });
-    await new Promise((done) => setTimeout(done, 100));
-  }
-  throw new Error('no kernel was ever forked');
-}
 
 async function goesItsOwnWay(t, server) {
   const one = await forked(t, server, { env: { MINE: 'yes' } });

@@ -1,50 +1,24 @@
 // Kernels that the server forks from a template: the same behaviour, another way to start.
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { EXE, forked, post } from './forked_lib.mjs';
 import { serve } from './lib.mjs';
 
 const T = { timeout: 120000 };
-const EXE = 'import os; os.readlink("/proc/self/exe")';
-
-async function post(server, path, body) {
-  const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json' } });
-  const text = await answer.text();
-  return { http: answer.status, raw: text, ...(text.startsWith('{') ? JSON.parse(text) : {}) };
-}
-
-// A sandbox whose kernel is a fork; the template takes a moment after the second kernel.
-async function forked(t, server) {
-  for (let end = Date.now() + 60000; Date.now() < end;) {
-    const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3' });
-    if (box.http !== 201) {
-      t.skip(`no sandbox with python3 here: ${box.raw}`);
-      return null;
-    }
-    const run = (body) => post(server, `/v1/sandboxes/${box.id}/run_code`, body);
-    const { http, raw, result } = await run({ code: EXE });
-    assert.equal(http, 200, raw);
-    if (String(result).startsWith('/memfd:')) return { id: box.id, run };
-    await server.get(`/v1/sandboxes/${box.id}`, { method: 'DELETE' });
-    await new Promise((done) => setTimeout(done, 100));
-  }
-  throw new Error('no kernel was ever forked');
-}
 
 test('variables, output, environment, timeouts and restarts are those of any kernel', T, async (t) => {
   const server = await serve(t);
   const box = await forked(t, server);
   if (box === null) return;
-  assert.equal((await box.run({ code: 'kept = 41' })).success, true);
-  const next = await box.run({ code: 'import os\nprint(os.getcwd(), os.environ.get("GIVEN"), os.environ["HOME"])\nkept + 1',
-    env: { GIVEN: 'given' } });
+  assert.equal((await box.run('kept = 41')).success, true);
+  const next = await box.run('import os\nprint(os.getcwd(), os.environ.get("GIVEN"), os.environ["HOME"])\nkept + 1', { env: { GIVEN: 'given' } });
   assert.deepEqual([next.result, next.stdout], [42, '/workspace given /home/sandbox\n'], next.raw);
-  const late = await box.run({ code: 'while True: pass', timeoutMs: 500 });
+  const late = await box.run('while True: pass', { timeoutMs: 500 });
   assert.deepEqual([late.status, late.stateLost], ['timeout', false], late.raw);
-  assert.equal((await box.run({ code: 'kept' })).result, 41);
-  const died = await box.run({ code: 'import os; os._exit(3)' });
+  assert.equal((await box.run('kept')).result, 41);
+  const died = await box.run('import os; os._exit(3)');
   assert.equal(died.success, false);
-  const again = await box.run({ code: EXE });
+  const again = await box.run(EXE);
   assert.match(String(again.result), /^.memfd:/, again.raw);
 });
 
@@ -58,8 +32,8 @@ async function pooled(t, server, spec) {
     await new Promise((done) => setTimeout(done, 400));
     const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
     assert.equal(box.http, 201, box.raw);
-    const run = (body) => post(server, `/v1/sandboxes/${box.id}/run_code`, body);
-    const { http, raw, result, executionCount } = await run({ code: AGE });
+    const run = (code) => post(server, `/v1/sandboxes/${box.id}/run_code`, { code });
+    const { http, raw, result, executionCount } = await run(AGE);
     assert.equal(http, 200, raw);
     assert.equal(executionCount, 1, raw);
     if (result > 0.25) return { id: box.id, run };
@@ -75,18 +49,18 @@ test('a kernel that waited is given environment, limits and randomness of its ow
   const two = await pooled(t, server, { env: { MINE: 'two' } });
   const LOOK = 'import os, random\nprint(os.environ.get("MINE"), os.environ["HOME"], os.getcwd(), '
     + '[n for n in os.environ if "SANDGLASS" in n], sorted(n for n in globals() if n[0] != "_"))\nrandom.random()';
-  const [first, second] = [await one.run({ code: LOOK }), await two.run({ code: LOOK })];
+  const [first, second] = [await one.run(LOOK), await two.run(LOOK)];
   const names = "['os', 'random', 's', 'time']";
-  const child = await one.run({ code: 'import subprocess as _s; _s.run(["true"]).returncode' });
+  const child = await one.run('import subprocess as _s; _s.run(["true"]).returncode');
   assert.equal(child.result, 0, child.raw);
   assert.equal(first.stdout, `one /home/sandbox /workspace [] ${names}\n`, first.raw);
   assert.equal(second.stdout, `two /home/sandbox /workspace [] ${names}\n`, second.raw);
   assert.notEqual(first.result, second.result);
-  const full = await one.run({ code: 'x = bytearray(200 << 20)' });
+  const full = await one.run('x = bytearray(200 << 20)');
   assert.ok(['out_of_memory', 'died'].includes(full.status), full.raw);
-  assert.equal((await two.run({ code: 'x = bytearray(200 << 20); len(x) >> 20' })).result, 200);
+  assert.equal((await two.run('x = bytearray(200 << 20); len(x) >> 20')).result, 200);
   // pyplot was imported by the template, which has drawn nothing.
-  const drawn = await two.run({ code: 'import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\nplt.scatter([1], [2]);' });
+  const drawn = await two.run('import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\nplt.scatter([1], [2]);');
   if (drawn.error?.name !== 'ModuleNotFoundError')
     assert.deepEqual(drawn.results?.map(({ data }) => 'image/png' in data), [true, true], drawn.raw);
   // Who wants what cannot be given to a finished jail has one made.
