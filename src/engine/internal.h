@@ -19,8 +19,10 @@ enum {
     KEY_TTL_MS = 86400000, /* of idempotency keys */
     KEYS_MAX = 20000,
     CHECKPOINTS_MAX = 32,
-    SANDBOXES_MAX = 1000,      /* that hold a place */
-    COMMANDS_MAX = 100000,     /* kept, ended ones included */
+    SANDBOXES_MAX = 1000,  /* that hold a place */
+    COMMANDS_MAX = 100000, /* kept when they are over, of all tenants */
+    COMMANDS_OF_TENANT_MAX = 20000,
+    COMMANDS_RECENT = 128,     /* that are over and stay in memory though nobody looks at them */
     COMMANDS_RUNNING_MAX = 64, /* in one sandbox */
 };
 
@@ -121,6 +123,12 @@ struct sandbox {
     struct loop_task task;
 };
 
+/* Commands that are over and that nobody looks at, in the order of their last use. */
+struct recent_commands {
+    struct command *newest, *oldest;
+    size_t len;
+};
+
 struct engine {
     struct loop *loop;
     const struct config *config;
@@ -130,8 +138,9 @@ struct engine {
     struct provider_host host;
     const struct provider_table *tables[ENGINE_TIER_COUNT];
     struct provider *providers[ENGINE_TIER_COUNT];
-    struct err provider_whys[ENGINE_TIER_COUNT]; /* why one could not be opened */
-    struct map sandboxes, sessions, volumes, snapshots, commands, tokens; /* by id */
+    struct err provider_whys[ENGINE_TIER_COUNT];                /* why one could not be opened */
+    struct map sandboxes, sessions, volumes, snapshots, tokens; /* by id */
+    struct map commands; /* the same: those that run, that somebody looks at, and the last few */
     struct volume *volumes_coming; /* whose directories are being made */
     struct sandbox *leaving;       /* removed, and somebody still points at them */
     struct map keys;
@@ -144,9 +153,10 @@ struct engine {
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;
-    uint64_t log_bytes;      /* kept of all logs, about */
-    VEC(char *) unremoved;   /* sandboxes that are gone and whose rows are not */
-    struct secret *seal_key; /* NULL until needed */
+    struct recent_commands recent;
+    struct map kept_commands; /* what the store has of them, by tenant */
+    VEC(char *) unremoved;    /* sandboxes that are gone and whose rows are not */
+    struct secret *seal_key;  /* NULL until needed */
     struct groups *groups;
     size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
@@ -307,13 +317,17 @@ int volume_take(struct engine *engine, struct str id, struct str sandbox, struct
 void volume_release(struct engine *engine, struct str id, struct str sandbox,
                     struct store_batch *batch);
 
-/* command.c. One of the two ids; session.h's struct for the second. */
+/* command_start.c. One of the two ids; session.h's struct for the second. */
 struct session;
 int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,
                struct str session_id, struct sandbox **ret_sandbox, struct session **ret_session,
                struct err *err) MUST_USE;
+/* command_kept.c. Each tick: what nobody looks at leaves memory. */
+void command_tick(struct engine *engine);
+void command_save_again(struct engine *engine);
 void command_sweep(struct engine *engine);
 void command_done_all(struct engine *engine);
+/* command_row.c */
 int command_load(struct engine *engine, struct err *err) MUST_USE;
 /* Those that ran when the last run ended are lost. */
 void command_reconcile(struct engine *engine, struct store_batch *batch);
