@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "engine/config.h"
 
-enum { CELL_MAX = 48 };
+enum { CELL_MAX = 48, URL_MAX = 1024 };
 
 const struct cli_option remote_only[] = {REMOTE_OPTIONS, {0}};
 
@@ -39,6 +39,20 @@ static void put_url(const struct config_server *server, struct buf *url)
                near.len < listen.len ? "127.0.0.1" : "", STR_ARG(near));
 }
 
+/* What the server of the data directory said of itself, else what the configuration says. */
+static void find_url(const struct config_server *server, struct buf *url)
+{
+    AUTO_BUF struct buf path = {0};
+    AUTO_BUF struct buf told = buf_with_limit(URL_MAX);
+    struct err ignored;
+    buf_printf(&path, "%.*s/run/url", STR_ARG(server->data_dir));
+    AUTO_CLOSE int fd = open(buf_cstr(&path), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && buf_read_all(&told, fd, &ignored) == 0 && told.len > 0)
+        buf_put(url, buf_str(&told));
+    else
+        put_url(server, url);
+}
+
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err)
 {
     AUTO_CONFIG struct config *config = NULL;
@@ -53,7 +67,7 @@ int remote_open(const struct cli_call *call, sg_client **ret_client, struct err 
     if (given != NULL)
         buf_put_cstr(&url, given);
     else
-        put_url(&config->server, &url);
+        find_url(&config->server, &url);
     if (known == NULL && read_token(config->server.token_file.ptr, &token, err) < 0)
         return -1;
     *ret_client = sg_open(buf_cstr(&url), known == NULL ? buf_cstr(&token) : known);
@@ -72,8 +86,10 @@ int remote_failed(const sg_client *client, struct err *err)
         if (strcmp(err_wire_name(each), code) == 0)
             known = each;
     if (sg_status(client) == 0)
-        return err_set(err, known, "no server answers: %.150s; start one with 'sandglass serve'",
-                       sg_error(client));
+        return err_set(err, known,
+                       "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
+                       "name another with --url",
+                       sg_url(client), sg_error(client));
     return err_set(err, known == ERR_INVALID ? ERR_CONFLICT : known, "%s", sg_error(client));
 }
 

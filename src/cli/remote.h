@@ -12,7 +12,7 @@
 #define REMOTE_OPTIONS                                                                             \
     CLI_OPTION_JSON,                                                                               \
     {                                                                                              \
-        0, "url", "URL", "The server (SANDGLASS_URL, else the configuration's address)"            \
+        0, "url", "URL", "The server (SANDGLASS_URL, else the one that runs here)"                 \
     }
 extern const struct cli_option remote_only[];
 
@@ -26,8 +26,9 @@ extern const struct cli_option remote_only[];
                                     .args_max = count,                                             \
                                     .run = call}
 
-/* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the address and the token file
- * of the configuration. UNAUTHORIZED when there is no token to be had. */
+/* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the server that runs on the
+ * configuration's data directory, or would; and its token file. UNAUTHORIZED when there is no token
+ * to be had. */
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err) MUST_USE;
 static inline void remote_closep(sg_client **client)
 {

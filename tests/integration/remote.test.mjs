@@ -116,7 +116,7 @@ test('what goes wrong is one line', T, async (t) => {
   const nobody = await run(['sandbox', 'ls', '--url', 'http://127.0.0.1:1'],
     { env: { ...process.env, SANDGLASS_TOKEN: 'x' } });
   assert.equal(nobody.code, 1);
-  assert.match(nobody.stderr, /^sandglass: no server answers: .*sandglass serve'\n$/);
+  assert.match(nobody.stderr, /^sandglass: no server answers at http:\S+: .*'sandglass serve', or name another with --url\n$/);
   const wrong = await run(['sandbox', 'ls'], { env: { ...process.env, SANDGLASS_TOKEN: 'wrong',
     SANDGLASS_URL: (await server(t)).url } });
   assert.match(wrong.stderr, /^sandglass: send the token/);
