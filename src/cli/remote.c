@@ -162,16 +162,18 @@ void remote_put_table(const struct json_t *rows, const struct remote_column *col
 {
     size_t widths[16] = {0};
     bool is_list = json_kind(rows) == JSON_KIND_ARRAY;
+    bool has_head = columns[0].head != NULL;
     size_t count = is_list ? json_len(rows) : 1;
     for (size_t i = 0; columns[i].member != NULL; i++) {
-        widths[i] = strlen(columns[i].head);
+        widths[i] = has_head ? strlen(columns[i].head) : 0;
         for (size_t k = 0; k < count; k++) {
             AUTO_BUF struct buf cell = {0};
             put_cell(member_of(is_list ? json_at(rows, k) : rows, columns[i].member), &cell);
             widths[i] = MAX(widths[i], cell.len);
         }
     }
-    put_row(NULL, columns, widths, out);
+    if (has_head)
+        put_row(NULL, columns, widths, out);
     for (size_t k = 0; k < count; k++)
         put_row(is_list ? json_at(rows, k) : rows, columns, widths, out);
 }
@@ -205,6 +207,16 @@ int remote_show(const struct cli_call *call, const char *method, const char *pat
     }
     cli_print(buf_str(&out));
     return EXIT_OK;
+}
+
+/* `id=$(sandglass sandbox create)`: what a script wants of a table with one row. */
+static const struct remote_column id_alone[] = {{"id", NULL}, {0}};
+
+int remote_show_made(const struct cli_call *call, const char *path, const char *body,
+                     const struct remote_column *columns, struct err *err)
+{
+    bool person = isatty(STDOUT_FILENO) == 1;
+    return remote_show(call, "POST", path, body, NULL, person ? columns : id_alone, err);
 }
 
 void remote_path(struct buf *out, const char *format, const char *argument)

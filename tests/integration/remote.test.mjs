@@ -44,6 +44,15 @@ test('a sandbox from make to delete', T, async (t) => {
   assert.match(gone.stderr, /^sandglass: .*no sandbox.*\n$/);
 });
 
+test('what was made is told to a script by its id alone', T, async (t) => {
+  const { cli, json } = await server(t);
+  const id = (await cli('sandbox', 'create')).stdout;
+  assert.match(id, /^[a-z0-9]{26}\n$/);
+  assert.equal((await json('sandbox', 'get', id.trim())).id, id.trim());
+  for (const noun of ['session', 'volume'])
+    assert.match((await cli(noun, 'create')).stdout, /^[a-z0-9]{26}\n$/);
+});
+
 test('files of a sandbox', T, async (t) => {
   const { cli, json, get } = await server(t);
   const { id } = await json('sandbox', 'create');
