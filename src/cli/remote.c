@@ -126,20 +126,36 @@ static const struct json_t *member_of(const struct json_t *object, const char *p
     return object;
 }
 
-static void put_cell(const struct json_t *value, struct buf *out)
+static void put_text(struct str text, struct buf *out)
+{
+    size_t end = MIN(text.len, (size_t)CELL_MAX);
+    while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
+        end--; /* not within a character */
+    cli_put_plain(out, str_slice(text, 0, end));
+}
+
+static void put_one(const struct json_t *value, struct buf *out)
 {
     struct str text;
     struct json_out json = {.buf = out};
-    if (value == NULL || json_kind(value) == JSON_KIND_NULL) {
-        buf_put_char(out, '-');
-    } else if (!json_to_str(value, &text)) {
+    if (json_to_str(value, &text))
+        put_text(text, out);
+    else
         json_put_value(&json, value);
-    } else {
-        size_t end = MIN(text.len, (size_t)CELL_MAX);
-        while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
-            end--; /* not within a character */
-        cli_put_plain(out, str_slice(text, 0, end));
-    }
+}
+
+static void put_cell(const struct json_t *value, struct buf *out)
+{
+    enum json_kind kind = value == NULL ? JSON_KIND_NULL : json_kind(value);
+    bool is_list = kind == JSON_KIND_ARRAY;
+    size_t count = is_list ? json_len(value) : 1;
+    if (kind == JSON_KIND_NULL || count == 0)
+        buf_put_char(out, '-');
+    else
+        for (size_t i = 0; i < count; i++) {
+            buf_put_cstr(out, i == 0 ? "" : ",");
+            put_one(is_list ? json_at(value, i) : value, out);
+        }
 }
 
 static void put_row(const struct json_t *row, const struct remote_column *columns,

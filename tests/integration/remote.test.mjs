@@ -83,6 +83,7 @@ test('sessions, volumes, snapshots and tokens', T, async (t) => {
   assert.equal((await ask('/v1/sandboxes', { method: 'POST', body: '{}' })).status, 403);
   assert.equal((await ask('/v1/tokens')).status, 403);
   const { tokens } = await json('token', 'ls');
+  assert.match((await cli('token', 'ls')).stdout, /^ID +NAME +TENANT +SCOPES.*\n\S+ +eyes +\S+ +read +-\n/);
   assert.equal(tokens[0].name, 'eyes');
   assert.equal((await cli('token', 'rm', tokens[0].id)).code, 0);
   assert.equal((await ask('/v1/sandboxes')).status, 401);
