@@ -258,18 +258,22 @@ void jail_files(struct place *place, const struct file_request *request, file_do
                 void *ctx);
 struct file_info jail_file_info(struct str path, const struct files_stat *stat);
 
-/* jail_stream.c */
+/* jail_reader.c */
 int jail_file_get(struct place *place, const struct file_get *get,
                   const struct file_reader_calls *calls, void *ctx, void **ret_reader,
                   struct err *err);
 void jail_reader_flow(void *reader, bool stop);
 void jail_reader_free(void *reader);
+
+/* jail_writer.c */
 int jail_file_put(struct place *place, const struct file_put *put,
                   const struct file_writer_calls *calls, void *ctx, void **ret_writer,
                   struct err *err);
 bool jail_writer_write(void *writer, struct str bytes);
 void jail_writer_finish(void *writer);
 void jail_writer_free(void *writer);
+
+/* jail_watcher.c */
 int jail_file_watch(struct place *place, struct str path, bool recursive,
                     const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                     struct err *err);
