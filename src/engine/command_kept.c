@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/command_internal.h"
+#include "engine/config.h"
 
 /* --- In memory --- */
 
@@ -234,10 +235,11 @@ static void drop_some(struct kept_commands *kept)
         most_count = MAX(most_count, one->count);
         most_bytes = MAX(most_bytes, one->bytes);
     }
+    uint64_t limit = (uint64_t)engine->config->limits.commands;
     struct store_drop drop = {
         .tenant = buf_str(&kept->tenant),
         .before_ms = clock_date_ms() - COMMAND_TTL_MS,
-        .count = over(kept->count, COMMANDS_OF_TENANT_MAX),
+        .count = limit == 0 ? 0 : over(kept->count, limit),
     };
     if (kept->count == most_count)
         drop.count = MAX(drop.count, MIN(over(count, COMMANDS_MAX), kept->count));

@@ -19,9 +19,8 @@ enum {
     KEY_TTL_MS = 86400000, /* of idempotency keys */
     KEYS_MAX = 20000,
     CHECKPOINTS_MAX = 32,
-    SANDBOXES_MAX = 1000,  /* that hold a place */
-    COMMANDS_MAX = 100000, /* kept when they are over, of all tenants */
-    COMMANDS_OF_TENANT_MAX = 20000,
+    SANDBOXES_MAX = 1000,      /* that hold a place */
+    COMMANDS_MAX = 100000,     /* kept when they are over, of all tenants */
     COMMANDS_RECENT = 128,     /* that are over and stay in memory though nobody looks at them */
     COMMANDS_RUNNING_MAX = 64, /* in one sandbox */
 };
@@ -69,7 +68,7 @@ void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...
 struct checkpoint {
     char id[ID_SIZE];
     char *name, *image;
-    int64_t created_ms;
+    int64_t created_ms, size_bytes;
 };
 
 struct groups;
@@ -210,7 +209,7 @@ void sandbox_set_network(struct sandbox *sandbox, struct str network);
 void sandbox_set_net(struct sandbox *sandbox, struct network *network);
 void sandbox_set_image(struct sandbox *sandbox, struct str image);
 void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
-                            struct str image, int64_t created_ms);
+                            struct str image, int64_t size_bytes, int64_t created_ms);
 void sandbox_cut_checkpoints(struct sandbox *sandbox, size_t count);
 void sandbox_release_image(struct engine *engine, enum engine_tier tier, struct str image);
 void sandbox_drop_images(struct sandbox *sandbox);
@@ -226,6 +225,16 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
 /* quota.c. LIMIT when the caller's tenant would hold too much with so much `more`. */
 int quota_check(const struct engine *engine, const struct engine_caller *caller,
                 const struct engine_quota *more, struct err *err) MUST_USE;
+/* LIMIT when the tenant would have more of them than the configuration's [limits] allow. */
+enum quota_kind {
+    QUOTA_SANDBOXES,
+    QUOTA_SESSIONS,
+    QUOTA_VOLUMES,
+    QUOTA_SNAPSHOTS,
+    QUOTA_CHECKPOINTS
+};
+int quota_check_count(const struct engine *engine, struct str tenant, enum quota_kind kind,
+                      struct err *err) MUST_USE;
 /* Running, or NULL with the reason: then it is gone. */
 typedef void making_done(void *ctx, struct sandbox *sandbox, const struct err *why);
 void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, struct str image,
@@ -301,6 +310,7 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
 /* `answer` may be NULL. */
 void volume_drop(struct engine *engine, struct str id, struct answer *answer);
 int64_t volume_bytes(const struct engine *engine, struct str tenant); /* of all, when full */
+size_t volume_count(const struct engine *engine, struct str tenant);
 bool volume_is_served(struct engine *engine, struct str id);
 bool volume_is_left(struct engine *engine, struct str id);
 /* The id behind an id or a name; empty when there is none. */

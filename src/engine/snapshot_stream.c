@@ -188,6 +188,7 @@ int engine_snapshot_upload(struct engine *engine, const struct engine_caller *ca
     if (engine_check_caller(engine, caller, err) < 0 ||
         check_uploads(engine, caller->tenant, err) < 0 ||
         snapshot_check_slug(engine, caller, slug, err) < 0 ||
+        quota_check_count(engine, caller->tenant, QUOTA_SNAPSHOTS, err) < 0 ||
         make_sandbox(engine, caller, (struct str){0}, &sandbox, err) < 0)
         return -1;
     struct snapshot_writer *writer = mem_alloc(sizeof *writer);

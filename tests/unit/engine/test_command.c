@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "engine/internal.h"
 
 #define CONFIG "[sandbox]\nprovider = \"jail\"\n"
 
@@ -386,6 +387,34 @@ TEST(commands_that_are_over_leave_memory_and_come_back)
     CHECK_INT(rig.count, MANY);
     CHECK_INT(get(&rig, "nothing"), -1);
     CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    rig_done(&rig);
+}
+
+TEST(a_tenants_oldest_go_when_it_has_too_many)
+{
+    struct rig rig;
+    char first[64];
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    rig_open(&rig, CONFIG "[limits]\ncommands = 2\n");
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(sh(&rig, rig.id, "echo out"), 0);
+        CHECK_INT(wait_for(&rig, last_id, -1), 0);
+        if (i == 0)
+            (void)snprintf(first, sizeof first, "%s", last_id);
+    }
+    struct seen seen;
+    struct log_reader *reader = follow(&rig, &seen, first, 0, true);
+    CHECK_INT(rig_wait(&rig), 0);
+    command_sweep(rig.engine);
+    CHECK_INT(list(&rig, &(struct command_filter){0}), 0);
+    CHECK_INT(rig.count, 2);
+    CHECK_INT(get(&rig, first), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    CHECK_INT(get(&rig, listed[0]), 0);
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
     rig_done(&rig);
 }
 
