@@ -38,8 +38,16 @@ test('a command answers with what it put out', T, async (t) => {
     [201, 3, 'exited', 'out\n', 'err\n']);
   const both = await server.post(`${server.box}/commands`, { command: 'true', argv: ['true'] });
   assert.equal(both.status, 400);
-  const none = await server.post(`${server.box}/commands`, { argv: ['/no/such/program'] });
-  assert.notEqual(none.exitCode, 0);
+  const refused = async (body) => {
+    const answer = await server.post(`${server.box}/commands`, body);
+    return [answer.status, answer.error?.code];
+  };
+  await server.post(`${server.box}/commands`, { command: 'echo text >plain; cp plain junk; chmod +x junk' });
+  assert.deepEqual(await refused({ argv: ['/no/such/program'] }), [404, 'program_not_found']);
+  assert.deepEqual(await refused({ argv: ['/workspace/plain'] }), [403, 'not_executable']);
+  assert.deepEqual(await refused({ argv: ['/workspace/junk'] }), [400, 'exec_format_error']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: '/no/such/dir' }), [400, 'bad_cwd']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: 'here' }), [400, 'bad_cwd']);
   const late = await server.post(`${server.box}/commands`, { argv: ['sleep', '30'], timeoutMs: 100 });
   assert.equal(late.end, 'timeout');
   const binary = await server.post(`${server.box}/commands`, { command: "printf '\\377\\376'" });
