@@ -20,6 +20,37 @@ static int exit_code_of(const struct json_t *command)
     return json_to_i64(json_get(command, "signal"), &n) ? SIGNALED_BASE + (int)n : EXIT_FAILED;
 }
 
+/* What its exit code does not tell. */
+static const char *why_of(const struct json_t *command)
+{
+    static const struct {
+        const char *end, *words;
+    } known[] = {
+        {"timeout", "it took longer than it may"},
+        {"out_of_memory", "its sandbox ran out of memory"},
+        {"stopped", "its sandbox was stopped"},
+        {"lost", "its sandbox ended without a word, or the server did"},
+    };
+    struct str end = remote_text(command, "end");
+    for (size_t i = 0; i < countof(known); i++)
+        if (str_eq(end, str_of(known[i].end)))
+            return known[i].words;
+    return NULL;
+}
+
+/* "end" is the command's, or the server's own when it stops: that one has no state. */
+static int take_end(struct watching *watching, const struct json_t *data)
+{
+    watching->is_dropped = remote_text(data, "state").len == 0;
+    if (watching->is_dropped)
+        return err_set(&watching->failure, ERR_UNAVAILABLE,
+                       "the server stops; a command that runs ends with it");
+    watching->has_ended = true;
+    watching->code = exit_code_of(data);
+    watching->why = why_of(data);
+    return 0;
+}
+
 static void put_output(const struct json_t *data, int fd)
 {
     struct err err;
@@ -43,8 +74,7 @@ int watch_line(void *ctx, const char *line, size_t len)
         cli_print(STR("\n"));
     }
     if (str_eq(type, STR("end"))) {
-        watching->has_ended = true;
-        watching->code = exit_code_of(data);
+        return take_end(watching, data);
     } else if (str_eq(type, STR("error"))) {
         (void)err_set(&watching->failure, ERR_UNAVAILABLE, "%.*s",
                       STR_ARG(remote_text(data, "message")));
@@ -64,8 +94,11 @@ int watch_conclude(const struct watching *watching, int result, struct err *err)
         *err = watching->failure;
         return -1;
     }
-    return result < 0 && !watching->has_ended ? remote_failed(watching->client, err)
-                                              : watching->code;
+    if (!watching->has_ended && result < 0)
+        return remote_failed(watching->client, err);
+    if (watching->why != NULL && !watching->prints_json)
+        (void)fprintf(stderr, "sandglass: the command was ended: %s\n", watching->why);
+    return watching->code;
 }
 
 struct source {

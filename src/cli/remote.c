@@ -90,6 +90,9 @@ int remote_failed(const sg_client *client, struct err *err)
                        "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
                        "name another with --url",
                        sg_url(client), sg_error(client));
+    if (sg_status(client) < 300 && known == ERR_UNAVAILABLE) /* in the middle of its answer */
+        return err_set(err, known, "the connection to the server is lost: %.150s",
+                       sg_error(client));
     return err_set(err, known == ERR_INVALID ? ERR_CONFLICT : known, "%s", sg_error(client));
 }
 

@@ -12,7 +12,9 @@ struct watching {
     uint64_t offset; /* behind what was seen */
     int code;        /* once it has ended */
     bool has_ended, prints_json;
-    bool is_left; /* its user went, and it goes on */
+    bool is_left;    /* its user went, and it goes on */
+    bool is_dropped; /* the server stops, and ends it */
+    const char *why; /* it ended, when not by itself; NULL: by itself */
     struct winsize size;
     struct err failure;
 };
