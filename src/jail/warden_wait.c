@@ -142,7 +142,7 @@ int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int6
               struct err *err)
 {
     uint32_t request;
-    struct warden_event event;
+    struct warden_event event = {.fd = -1};
     if (jail_hold(jail, err) < 0)
         return -1;
     int done = jail_ask_seal(jail, plan, kept, most_bytes, &request, err);
