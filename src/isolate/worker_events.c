@@ -13,7 +13,8 @@
 enum {
     READ_SIZE = 64 << 10,
     HEAD_ROOM = 64 << 10,
-    STAY_MS = 3, /* on the caller's CPU; the clock may be a millisecond ahead of itself */
+    STAY_MS = 3,         /* on the caller's CPU; the clock may be a millisecond ahead of itself */
+    LINE_ROOM = 4 << 10, /* of a line, over what the limits say */
 };
 
 int worker_pid(const struct worker *worker)
@@ -210,6 +211,8 @@ int worker_begin_run(struct worker *worker, uint32_t isolate, const struct isola
     if (begin(worker, STATE_RUN, WIRE_DONE, limits->timeout_ms + WORKER_KILL_AFTER_MS, err) < 0)
         return -1;
     worker->lines_left = 2 * (uint64_t)limits->console_lines;
+    worker->line_max = 2 * (size_t)limits->line_bytes + LINE_ROOM;
+    worker->calls_open = 0;
     worker->runs++;
     return 0;
 }
@@ -286,7 +289,10 @@ int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json
     isolate_wire_put_u32(&worker->out, (uint32_t)call);
     isolate_wire_put_u32(&worker->out, ok);
     isolate_wire_put_str(&worker->out, json);
-    return push(worker, err);
+    if (push(worker, err) < 0)
+        return -1;
+    worker->calls_open -= worker->calls_open > 0;
+    return 0;
 }
 
 void worker_answer_error(struct worker *worker, uint64_t call, const struct err *why)
@@ -345,7 +351,7 @@ static bool take_console(struct worker *worker, struct str body, struct worker_e
 {
     uint32_t stream = 0;
     if (worker->lines_left == 0 || !isolate_wire_get_u32(&body, &stream) || stream > 1 ||
-        !isolate_wire_get_str(&body, &event->text))
+        !isolate_wire_get_str(&body, &event->text) || event->text.len > worker->line_max)
         return false;
     worker->lines_left--;
     event->type = WORKER_CONSOLE;
@@ -353,22 +359,26 @@ static bool take_console(struct worker *worker, struct str body, struct worker_e
     return true;
 }
 
-static bool take_bridge(uint32_t tag, struct str body, struct worker_event *event)
+static bool take_bridge(struct worker *worker, uint32_t tag, struct str body,
+                        struct worker_event *event)
 {
     uint32_t id = 0;
-    if (!isolate_wire_get_u32(&body, &id) || !isolate_wire_get_str(&body, &event->name) ||
-        !isolate_wire_get_str(&body, &event->text))
+    if (worker->calls_open == WORKER_CALLS_MAX || !isolate_wire_get_u32(&body, &id) ||
+        !isolate_wire_get_str(&body, &event->name) || !isolate_wire_get_str(&body, &event->text))
         return false;
+    worker->calls_open++;
     event->type = WORKER_BRIDGE;
     event->call = (uint64_t)tag << 32 | id;
     return true;
 }
 
-static bool take_cancel(uint32_t tag, struct str body, struct worker_event *event)
+static bool take_cancel(struct worker *worker, uint32_t tag, struct str body,
+                        struct worker_event *event)
 {
     uint32_t id = 0;
     if (!isolate_wire_get_u32(&body, &id) || body.len != 0)
         return false;
+    worker->calls_open -= worker->calls_open > 0;
     event->type = WORKER_CANCEL;
     event->call = (uint64_t)tag << 32 | id;
     return true;
@@ -417,9 +427,9 @@ static bool take_event(struct worker *worker, const struct isolate_wire_frame *f
     if (frame->type == WIRE_CONSOLE)
         return runs && take_console(worker, frame->body, event);
     if (frame->type == WIRE_BRIDGE)
-        return runs && take_bridge(frame->isolate, frame->body, event);
+        return runs && take_bridge(worker, frame->isolate, frame->body, event);
     if (frame->type == WIRE_CANCEL)
-        return runs && take_cancel(frame->isolate, frame->body, event);
+        return runs && take_cancel(worker, frame->isolate, frame->body, event);
     if (!take_last(worker, frame, event))
         return false;
     worker->state = STATE_IDLE;
