@@ -282,7 +282,7 @@ void session_sandbox_ended(struct engine *engine, struct sandbox *sandbox,
 void session_volume_gone(struct engine *engine, const struct volume_info *volume,
                          struct store_batch *batch);
 
-/* volume.c */
+/* volume*.c */
 typedef void volume_made(void *ctx, struct str id, const struct err *why);
 /* `done` comes when the store has it; not at all after an error here. */
 int volume_make(struct engine *engine, const struct engine_caller *caller,
