@@ -273,6 +273,20 @@ static void resize(struct request *request, void *ctx)
                           (uint16_t)request_int(request, "cols", 80), v1_done, request);
 }
 
+static void ignore(UNUSED void *ctx, UNUSED const struct sandbox_info *sandbox,
+                   UNUSED const struct err *why)
+{
+}
+
+void v1_wake(struct api *api, const struct engine_caller *caller, struct str sandbox)
+{
+    struct err err;
+    struct sandbox_info info;
+    if (engine_sandbox_get(api->engine, caller, sandbox, &info, &err) == 0 &&
+        info.state == SANDBOX_PAUSED)
+        engine_sandbox_resume(api->engine, caller, info.id, ignore, NULL);
+}
+
 /* Standard input is taken as it comes: each piece waits until the command has room for it. */
 struct input {
     struct request *request;
@@ -349,9 +363,12 @@ static void on_reader_there(void *ctx, const struct command_info *command, const
         reply_error(request, why);
         return;
     }
+    struct api *api = request->rules->ctx;
+    struct engine_caller caller = v1_caller(request);
+    v1_wake(api, &caller, command->sandbox);
     struct input *input = mem_alloc(sizeof *input);
     input->request = request;
-    input->api = request->rules->ctx;
+    input->api = api;
     request_concerns(request, command->sandbox);
     request_take_body(request, &input_sink, input);
 }
@@ -377,7 +394,8 @@ static const struct route_query stdin_query[] = {
 };
 
 #define NOUN "commands"
-#define STARTS (E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(BUSY) | E(TOO_LARGE) | E(NO_SPACE))
+#define STARTS (E(BAD_CWD) | E(EXEC_FORMAT) | E(NOT_EXECUTABLE) | E(NOT_FOUND) | \
+    E(PROGRAM_NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(BUSY) | E(TOO_LARGE) | E(NO_SPACE))
 #define ACTS (E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED))
 #define M_COMMAND \
     JSON("argv": {"type": "array", "minItems": 1, "maxItems": 4096, "items": {"type": "string"}, \
@@ -417,7 +435,7 @@ const struct route v1_command_routes[] = {
      .example = "-d '{\"timeoutMs\": 10000}'"},
     {"POST", "/v1/commands/{id}/stdin", write_stdin, "Write to a command's standard input",
      SCOPE_RUN, NOUN, .query = stdin_query, .takes = FORM_BYTES, .gives = FORM_NONE, .status = 204,
-     .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
+     .details = "A paused sandbox is resumed for it.", .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
     {"POST", "/v1/commands/{id}/signal", signal_it, "Send a signal to a command", SCOPE_RUN, NOUN,
      .request = V1_NEEDS(JSON(["signal"]),
         JSON("signal": {"type": "string", "maxLength": 16, "description": "TERM, INT, HUP, KILL, ..."})),

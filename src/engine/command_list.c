@@ -51,13 +51,25 @@ static void add_those_in_memory(struct listing *listing, const struct engine *en
         qsort(listing->found.ptr, listing->found.len, sizeof *listing->found.ptr, by_order);
 }
 
+static size_t info_size(const struct command_info *info)
+{
+    size_t size = sizeof *info + info->shell.len + info->cwd.len + info->user.len;
+    for (size_t i = 0; i < info->arg_count; i++)
+        size += info->argv[i].len;
+    return size;
+}
+
 static struct command_list page_of(struct listing *listing)
 {
-    struct command_list list = {.count = MIN(listing->found.len, listing->limit)};
-    list.items = arena_array(&listing->arena, struct command_info, list.count + 1);
-    for (size_t i = 0; i < list.count; i++)
-        list.items[i] = listing->found.ptr[i].info;
-    if (listing->found.len > listing->limit)
+    struct command_list list = {0};
+    size_t most = MIN(listing->found.len, listing->limit), used = 0;
+    list.items = arena_array(&listing->arena, struct command_info, most + 1);
+    while (list.count < most &&
+           page_has_room(&used, info_size(&listing->found.ptr[list.count].info))) {
+        list.items[list.count] = listing->found.ptr[list.count].info;
+        list.count++;
+    }
+    if (listing->found.len > list.count)
         cursor_write(listing->found.ptr[list.count - 1].ord, list.next);
     else if (listing->until > 0)
         cursor_write(listing->until, list.next);
