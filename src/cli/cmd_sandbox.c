@@ -83,7 +83,7 @@ static int create(const struct cli_call *call, struct err *err)
         put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
-    return remote_show(call, "POST", "/v1/sandboxes", buf_cstr(&body), NULL, columns, err);
+    return remote_show_made(call, "/v1/sandboxes", buf_cstr(&body), columns, err);
 }
 
 static int list(const struct cli_call *call, struct err *err)
@@ -179,8 +179,7 @@ static int checkpoint(const struct cli_call *call, struct err *err)
     put_given(call, "name", &out);
     json_end_object(&out);
     remote_path(&path, "/v1/sandboxes/%s/checkpoints", call->args[0]);
-    return remote_show(call, "POST", buf_cstr(&path), buf_cstr(&body), NULL, checkpoint_columns,
-                       err);
+    return remote_show_made(call, buf_cstr(&path), buf_cstr(&body), checkpoint_columns, err);
 }
 
 static int rollback(const struct cli_call *call, struct err *err)
@@ -224,7 +223,8 @@ static const struct cli_option fork_options[] = {
     {0, "checkpoint", "NAME", "With the state of this checkpoint"},
     {0}};
 
-REMOTE_VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
+REMOTE_VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox and print its id",
+            create_options, 0, create);
 REMOTE_VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
 REMOTE_VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
 REMOTE_VERB(cmd_sandbox_update, "sandbox update", "ID",

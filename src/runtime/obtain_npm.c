@@ -97,6 +97,20 @@ static void on_download(void *ctx, uint64_t have, uint64_t total)
     obtain_say(ctx, "downloading", have, total);
 }
 
+/* Where npm reaches its registry through an authority that the system does not know, one of these
+ * names it. */
+static const char *npm_authority(void)
+{
+    static const char *const names[] = {"npm_config_cafile", "NPM_CONFIG_CAFILE",
+                                        "NODE_EXTRA_CA_CERTS"};
+    for (size_t i = 0; i < countof(names); i++) {
+        const char *file = getenv(names[i]);
+        if (file != NULL && file[0] != '\0')
+            return file;
+    }
+    return NULL;
+}
+
 static int fetch(struct obtaining *obtaining, int fd, struct err *err)
 {
     AUTO_BUF struct buf url = {0};
@@ -105,6 +119,7 @@ static int fetch(struct obtaining *obtaining, int fd, struct err *err)
     struct download download = {.url = buf_cstr(&url),
                                 .fd = fd,
                                 .limit = PACKAGE_MAX,
+                                .extra_ca = npm_authority(),
                                 .progress = on_download,
                                 .ctx = obtaining};
     obtain_say(obtaining, "downloading", 0, 0);
