@@ -69,6 +69,39 @@ static bool matches(const struct sandbox_info *info, const struct engine_caller 
            has_pairs(&info->metadata, &filter->metadata);
 }
 
+bool page_has_room(size_t *used, size_t bytes)
+{
+    enum { PAGE_BYTES_MAX = 4 << 20 }; /* each of which may be six in an answer */
+    bool has_room = *used == 0 || *used + bytes <= PAGE_BYTES_MAX;
+    *used += bytes;
+    return has_room;
+}
+
+static size_t pairs_size(const struct engine_pairs *pairs)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < pairs->len; i++)
+        size += pairs->items[i].name.len + pairs->items[i].value.len;
+    return size;
+}
+
+/* Of what a caller may make long. */
+static size_t info_size(const struct sandbox_info *info)
+{
+    size_t size = sizeof *info + info->network.len + info->reason.len + pairs_size(&info->env) +
+                  pairs_size(&info->metadata);
+    for (size_t i = 0; i < info->requirement_count; i++)
+        size += info->requirements[i].len;
+    for (size_t i = 0; i < info->secrets.len; i++) {
+        const struct sandbox_secret *secret = &info->secrets.items[i];
+        for (size_t at = 0; at < secret->host_count; at++)
+            size += secret->hosts[at].len;
+        for (size_t at = 0; at < secret->header_count; at++)
+            size += secret->headers[at].len;
+    }
+    return size;
+}
+
 int engine_sandbox_list(struct engine *engine, const struct engine_caller *caller,
                         const struct sandbox_filter *filter, struct arena *arena,
                         struct sandbox_list *ret_list, struct err *err)
@@ -78,7 +111,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
     if (cursor_read(filter->page.after, &after, err) < 0)
         return -1;
     struct sandbox_list list = {0};
-    size_t limit = page_limit(&filter->page);
+    size_t limit = page_limit(&filter->page), used = 0;
     int64_t last = 0;
     list.items = arena_array(arena, struct sandbox_info, MIN(limit, engine->sandboxes.len + 1));
     /* The table is in the order of making. */
@@ -86,7 +119,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
         const struct sandbox *sandbox = entry->value;
         if (sandbox->ord <= after || sandbox->is_helper || !matches(&sandbox->info, caller, filter))
             continue;
-        if (list.count == limit) {
+        if (list.count == limit || !page_has_room(&used, info_size(&sandbox->info))) {
             cursor_write(last, list.next);
             break;
         }
@@ -246,21 +279,35 @@ struct shooting {
     char *name;
 };
 
+static const struct checkpoint *checkpoint_of(const struct engine *engine, struct str id)
+{
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *sandbox = entry->value;
+        VEC_EACH (checkpoint, &sandbox->checkpoints)
+            if (str_eq(str_of(checkpoint->id), id))
+                return checkpoint;
+    }
+    return NULL;
+}
+
 static void deliver_checkpoint(struct answer *answer, const struct err *why)
 {
     struct sandbox_checkpoint shown = {.id = str_of(answer->id)};
-    if (why != NULL) {
-        answer->done.checkpoint(answer->ctx, NULL, why);
-        return;
-    }
-    MAP_EACH (entry, &answer->engine->sandboxes) {
-        const struct sandbox *sandbox = entry->value;
-        VEC_EACH (checkpoint, &sandbox->checkpoints)
-            if (strcmp(checkpoint->id, answer->id) == 0)
-                shown = (struct sandbox_checkpoint){
-                    str_of(checkpoint->id), str_of(checkpoint->name), checkpoint->created_ms};
-    }
-    answer->done.checkpoint(answer->ctx, &shown, NULL);
+    const struct checkpoint *made =
+        why == NULL ? checkpoint_of(answer->engine, str_of(answer->id)) : NULL;
+    if (made != NULL)
+        shown = (struct sandbox_checkpoint){str_of(made->id), str_of(made->name), made->created_ms};
+    answer->done.checkpoint(answer->ctx, why == NULL ? &shown : NULL, why);
+}
+
+static bool has_checkpoint(struct engine *engine, struct str id)
+{
+    return checkpoint_of(engine, id) != NULL;
+}
+
+static void tell_checkpoint(struct answer *answer, struct str id)
+{
+    (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
 }
 
 static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
@@ -283,6 +330,7 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
         sandbox_save(sandbox, batch);
         feed_publish(sandbox->engine, batch, EVENT_SANDBOX_CHECKPOINT, sandbox->info.tenant,
                      str_of(id), sandbox->info.id, "", shooting->name);
+        key_keep(answer->claim, str_of(id), batch);
         sandbox_commit(sandbox, batch, STORE_DURABLE, answer);
         memcpy(answer->id, id, sizeof id);
     }
@@ -323,10 +371,14 @@ void engine_sandbox_checkpoint(struct engine *engine, const struct engine_caller
 {
     struct answer *answer = answer_new(engine, deliver_checkpoint, ctx);
     struct err err = {0};
+    int known = -1;
     answer->done.checkpoint = done;
-    if (engine_check_name(name, "name", &err) < 0)
+    if (engine_check_caller(engine, caller, &err) == 0 &&
+        engine_check_name(name, "name", &err) == 0)
+        known = answer_claim(answer, caller, has_checkpoint, tell_checkpoint, &err);
+    if (known < 0)
         answer_give(answer, &err);
-    else
+    else if (known == 0)
         start(answer, caller, id, true, run_checkpoint, 0, name);
 }
 
