@@ -272,8 +272,6 @@ void sandbox_move(struct sandbox *sandbox, enum sandbox_state state, const char 
 /* Moves, saves and tells those who wait; `answer` (or NULL) comes when the store has it. */
 void sandbox_go(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
                 struct answer *answer);
-void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
-                    enum store_strength strength, struct answer *answer);
 void sandbox_settle(struct sandbox *sandbox);
 void sandbox_wait(struct sandbox *sandbox, struct want *want);
 void sandbox_refuse(struct sandbox *sandbox, const struct err *why, bool all);
@@ -293,11 +291,6 @@ void sandbox_called(struct sandbox *sandbox);
 /* For a work that knows it by its id: also one that has been removed meanwhile. NULL: there is
  * none. */
 struct sandbox *sandbox_find_worked(const struct engine *engine, struct str id);
-/* What memory knows and the store could not be told. */
-void sandbox_save_again(struct sandbox *sandbox);
-/* A row that could not be removed is removed later: else the next start would find it. */
-void sandbox_unremoved(struct engine *engine, struct str id);
-void sandbox_remove_again(struct engine *engine);
 void sandbox_tick(struct sandbox *sandbox, int64_t now);
 void sandbox_begin_pause(struct sandbox *sandbox, struct answer *answer);
 void sandbox_begin_resume(struct sandbox *sandbox);
@@ -314,6 +307,13 @@ void sandbox_add_port(struct sandbox *sandbox, const struct sandbox_port *port);
 
 /* sandbox_row.c */
 void sandbox_save(struct sandbox *sandbox, struct store_batch *batch);
+void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
+                    enum store_strength strength, struct answer *answer);
+/* What memory knows and the store could not be told. */
+void sandbox_save_again(struct sandbox *sandbox);
+/* A row that could not be removed is removed later: else the next start would find it. */
+void sandbox_unremoved(struct engine *engine, struct str id);
+void sandbox_remove_again(struct engine *engine);
 int sandbox_load(struct engine *engine, struct err *err) MUST_USE;
 
 /* session.c */

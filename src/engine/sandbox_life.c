@@ -65,84 +65,6 @@ void sandbox_move(struct sandbox *sandbox, enum sandbox_state state, const char 
                  sandbox_state_name(state), reason);
 }
 
-/* --- Saving --- */
-
-struct saving {
-    struct engine *engine;
-    char id[ID_SIZE];
-    struct answer *answer;
-};
-
-struct removing {
-    struct engine *engine;
-    VEC(char *) ids;
-};
-
-void sandbox_unremoved(struct engine *engine, struct str id)
-{
-    AUTO_ARENA struct arena arena = {0};
-    *vec_push(&engine->unremoved) = mem_dup_cstr(arena_dup(&arena, id).ptr);
-}
-
-static void on_removed(void *ctx, const struct err *why)
-{
-    struct removing *removing = ctx;
-    VEC_EACH (id, &removing->ids) {
-        if (why != NULL)
-            *vec_push(&removing->engine->unremoved) = *id;
-        else
-            free(*id);
-    }
-    vec_done(&removing->ids);
-    free(removing);
-}
-
-void sandbox_remove_again(struct engine *engine)
-{
-    if (engine->unremoved.len == 0)
-        return;
-    struct removing *removing = mem_alloc(sizeof *removing);
-    struct store_batch *batch = store_begin(engine->store);
-    removing->engine = engine;
-    engine->figures.retries_store += engine->unremoved.len;
-    VEC_EACH (id, &engine->unremoved) {
-        *vec_push(&removing->ids) = *id;
-        store_remove(batch, &store_sandboxes, str_of(*id));
-    }
-    engine->unremoved.len = 0;
-    store_commit(batch, STORE_QUICK, on_removed, removing);
-}
-
-/* A move that was not written is written again later: memory is ahead of the store until then. */
-static void on_saved(void *ctx, const struct err *why)
-{
-    struct saving *saving = ctx;
-    struct sandbox *sandbox = map_get(&saving->engine->sandboxes, str_of(saving->id));
-    if (why != NULL) {
-        log_error("sandbox.unsaved", LOG_STR("sandbox", saving->id), LOG_STR("error", why->msg));
-        if (sandbox != NULL)
-            sandbox->is_unsaved = true;
-        else
-            sandbox_unremoved(saving->engine, str_of(saving->id));
-    }
-    answer_give(saving->answer, why);
-    free(saving);
-}
-
-void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
-                    enum store_strength strength, struct answer *answer)
-{
-    struct saving *saving = mem_alloc(sizeof *saving);
-    saving->engine = sandbox->engine;
-    saving->answer = answer;
-    (void)snprintf(saving->id, sizeof saving->id, "%.*s", STR_ARG(sandbox->info.id));
-    if (answer != NULL)
-        memcpy(answer->id, saving->id, ID_SIZE);
-    if (answer == NULL && strength == STORE_QUICK)
-        strength = STORE_LAZY;
-    store_commit(batch, strength, on_saved, saving);
-}
-
 void sandbox_go(struct sandbox *sandbox, enum sandbox_state state, const char *reason,
                 struct answer *answer)
 {
@@ -252,17 +174,6 @@ void sandbox_touch(struct sandbox *sandbox)
     sandbox->active_at = clock_boot_ms();
     if (sandbox->info.idle_ms > 0 && sandbox->info.state == SANDBOX_RUNNING)
         sandbox->idle_at = clock_boot_ms() + sandbox->info.idle_ms;
-}
-
-void sandbox_save_again(struct sandbox *sandbox)
-{
-    if (!sandbox->is_unsaved || sandbox_is_moving(sandbox->info.state))
-        return;
-    struct store_batch *batch = store_begin(sandbox->engine->store);
-    sandbox->engine->figures.retries_store++;
-    sandbox->is_unsaved = false;
-    sandbox_save(sandbox, batch);
-    sandbox_commit(sandbox, batch, STORE_QUICK, NULL);
 }
 
 void sandbox_tick(struct sandbox *sandbox, int64_t now)
