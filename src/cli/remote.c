@@ -74,6 +74,10 @@ int remote_failed(const sg_client *client, struct err *err)
     if (sg_status(client) == 0)
         return err_set(err, known, "no server answers: %.150s; start one with 'sandglass serve'",
                        sg_error(client));
+    if (known == ERR_UNAUTHORIZED) /* the server's words are for curl */
+        return err_set(err, known,
+                       "the server does not know this token; set SANDGLASS_TOKEN to one that it "
+                       "does, or name its configuration with --config");
     if (sg_status(client) < 300 && known == ERR_UNAVAILABLE) /* in the middle of its answer */
         return err_set(err, known, "the connection to the server is lost: %.150s",
                        sg_error(client));
