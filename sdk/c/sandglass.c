@@ -317,13 +317,8 @@ static int conclude(struct transfer *transfer, CURLcode done, char **ret_json)
             (void)snprintf(client->error, sizeof client->error, "the server answered %ld", status);
         return -1;
     }
-    if (done != CURLE_OK && !transfer->was_ended) {
-        char text[MESSAGE_MAX];
-        (void)snprintf(text, sizeof text, "%.200s: %s",
-                       client->socket != NULL ? client->socket : client->base,
-                       curl_easy_strerror(done));
-        return fail(client, "unavailable", text);
-    }
+    if (done != CURLE_OK && !transfer->was_ended)
+        return fail(client, "unavailable", curl_easy_strerror(done));
     if (done != CURLE_OK)
         return fail(client, "canceled", "ended by the caller");
     if (ret_json != NULL) {

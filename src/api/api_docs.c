@@ -116,7 +116,7 @@ static void put_answer(const struct route *row, struct buf *out)
     buf_put_cstr(out, ".");
     bool any = false;
     for (enum err_code code = 0; code < ERR_COUNT; code++) {
-        if ((row->errors & (1U << code)) == 0)
+        if ((row->errors & (UINT64_C(1) << code)) == 0)
             continue;
         buf_printf(out, "%s`%s`", any ? ", " : " Fails with ", err_wire_name(code));
         any = true;

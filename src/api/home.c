@@ -174,10 +174,8 @@ static int get_token(struct home *home, bool needs_token, struct err *err)
     return make_token(home, err);
 }
 
-static int write_run(const struct home *home, struct err *err)
+static int write_run(const struct home *home, const char *name, struct str text, struct err *err)
 {
-    char text[PID_TEXT];
-    int len = snprintf(text, sizeof text, "%d\n", getpid());
     if (SYS(mkdirat(home->dir_fd, "run", 0700)) < 0 && errno != EEXIST)
         return dir_failed(home->path, strerror(errno), errno, err);
     AUTO_CLOSE int run_fd =
@@ -185,9 +183,21 @@ static int write_run(const struct home *home, struct err *err)
     if (run_fd < 0)
         return dir_failed(home->path, strerror(errno), errno, err);
     struct err why = {0};
-    if (fd_replace_file(run_fd, "pid", str_n(text, (size_t)len), 0600, &why) < 0)
+    if (fd_replace_file(run_fd, name, text, 0600, &why) < 0)
         return dir_failed(home->path, why.msg, why.sys, err);
     return 0;
+}
+
+static int tell_pid(const struct home *home, struct err *err)
+{
+    char text[PID_TEXT];
+    int len = snprintf(text, sizeof text, "%d\n", getpid());
+    return write_run(home, "pid", str_n(text, (size_t)len), err);
+}
+
+int home_tell_url(const struct home *home, struct str url, struct err *err)
+{
+    return write_run(home, "url", url, err);
 }
 
 static int place_token(struct home *home, const char *token_file, struct err *err)
@@ -213,7 +223,7 @@ int home_open(const char *path, const char *token_file, bool needs_token, struct
         return -1;
     struct home home = {.path = path, .dir_fd = dir_fd, .lock_fd = lock_fd};
     if (place_token(&home, token_file, err) < 0 || get_token(&home, needs_token, err) < 0 ||
-        write_run(&home, err) < 0)
+        tell_pid(&home, err) < 0)
         return -1;
     *ret_home = home;
     (void)fd_take(&dir_fd);
@@ -225,6 +235,7 @@ void home_close(struct home *home)
 {
     if (home->lock_fd < 0)
         return;
+    (void)unlinkat(home->dir_fd, "run/url", 0);
     (void)unlinkat(home->dir_fd, "run/pid", 0);
     fd_close(&home->dir_fd);
     fd_close(&home->lock_fd);

@@ -24,7 +24,10 @@ struct home {
  * (FORBIDDEN otherwise, and none is made). */
 int home_open(const char *path, const char *token_file, bool needs_token, struct home *ret_home,
               struct err *err) MUST_USE;
-/* Removes `run/pid` and lets go of the lock. */
+/* Writes to `run/url` where the server is reached from this machine: commands that are told no
+ * address find it there. */
+int home_tell_url(const struct home *home, struct str url, struct err *err) MUST_USE;
+/* Removes what is below `run` and lets go of the lock. */
 void home_close(struct home *home);
 
 /* The key under which URLs are signed: `signing_key` in the directory, made when it is not there.

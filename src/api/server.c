@@ -398,24 +398,45 @@ static int start(struct server *server, const struct server_options *options, st
     return start_http(server, options, err);
 }
 
+/* Where this machine's own commands reach the server; a port that speaks TLS speaks HTTP as well.
+ */
+static void put_near_url(struct server *server, struct buf *url)
+{
+    char text[ADDR_TEXT_SIZE];
+    struct addr near = addr_nearest(&server->addr);
+    addr_format(&near, text);
+    buf_printf(url, "%s%s", addr_is_unix(&near) ? "" : "http://", text);
+}
+
+/* A line for a shell that shows the server at work. */
+static void put_first_try(struct server *server, const char *url, struct buf *text)
+{
+    buf_put_cstr(text, "Try: curl ");
+    if (addr_is_unix(&server->addr))
+        buf_printf(text, "--unix-socket %s ", server->addr.sa.un.sun_path);
+    else if (strchr(url, '[') != NULL)
+        buf_put_cstr(text, "-g "); /* curl reads brackets as a pattern */
+    buf_printf(text, "-H \"Authorization: Bearer $(cat %s)\" --json '{\"code\": \"6 * 7\"}' ",
+               server->home.token_file);
+    buf_printf(text, "%s/v1/run_code\n", addr_is_unix(&server->addr) ? "http://localhost" : url);
+}
+
 static void tell_ready(struct server *server, const struct server_options *options)
 {
     char addr[ADDR_TEXT_SIZE];
     AUTO_BUF struct buf text = {0};
+    AUTO_BUF struct buf url = {0};
+    struct err err;
     addr_format(&server->addr, addr);
     log_info("server.ready", LOG_STR("listen", addr), LOG_STR("data_dir", options->data_dir));
-    bool is_unix = addr_is_unix(&server->addr);
     bool is_tls = server->listeners[0].kind == DOOR_EITHER;
-    const char *scheme = is_unix ? "" : (is_tls ? "https://" : "http://");
+    const char *scheme = addr_is_unix(&server->addr) ? "" : (is_tls ? "https://" : "http://");
     buf_printf(&text, "sandglass " SG_VERSION " is ready at %s%s\nToken: %s\n", scheme, addr,
                server->home.token_file);
-    struct addr near = addr_nearest(&server->addr);
-    addr_format(&near, addr);
-    if (is_unix)
-        buf_printf(&text, "Try: curl --unix-socket %s http://localhost/healthz\n",
-                   server->addr.sa.un.sun_path);
-    else /* curl reads brackets as a pattern */
-        buf_printf(&text, "Try: curl %shttp://%s/healthz\n", addr[0] == '[' ? "-g " : "", addr);
+    put_near_url(server, &url);
+    if (home_tell_url(&server->home, buf_str(&url), &err) < 0)
+        log_warn("server.url_untold", LOG_STR("why", err.msg));
+    put_first_try(server, buf_cstr(&url), &text);
     if (options->on_ready != NULL)
         options->on_ready(buf_cstr(&text), options->ctx);
 }

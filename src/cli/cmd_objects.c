@@ -84,7 +84,7 @@ static int create(const struct cli_call *call, const struct noun *noun,
         else if (number_of(call, members->option, members->name, &out, err) < 0)
             return -1;
     json_end_object(&out);
-    return remote_show(call, "POST", noun->door, buf_cstr(&body), NULL, noun->columns, err);
+    return remote_show_made(call, noun->door, buf_cstr(&body), noun->columns, err);
 }
 
 static int session_create(const struct cli_call *call, struct err *err)
@@ -133,7 +133,7 @@ static int snapshot_build(const struct cli_call *call, struct err *err)
     if (!cli_has(call, "json"))
         (void)fprintf(stderr, "installing %zu package%s ...\n", call->arg_count,
                       call->arg_count == 1 ? "" : "s");
-    return remote_show(call, "POST", "/v1/snapshots", buf_cstr(&body), NULL, snapshot_columns, err);
+    return remote_show_made(call, "/v1/snapshots", buf_cstr(&body), snapshot_columns, err);
 }
 
 /* The token alone goes to standard output, so that a script can take it. */
@@ -221,14 +221,14 @@ static const struct cli_option token_options[] = {
     {0, "rate", "N", "Requests a minute (no limit)"},
     {0}};
 
-REMOTE_VERB(cmd_session_create, "session create", "", "Make a session", session_options, 0,
-            session_create);
+REMOTE_VERB(cmd_session_create, "session create", "", "Make a session and print its id",
+            session_options, 0, session_create);
 REMOTE_VERB(cmd_session_ls, "session ls", "", "List sessions", remote_only, 0, session_ls);
 REMOTE_VERB(cmd_session_get, "session get", "ID", "Look at a session", remote_only, 1, session_get);
 REMOTE_VERB(cmd_session_rm, "session rm", "ID", "Delete a session with its volume", remote_only, 1,
             session_rm);
-REMOTE_VERB(cmd_volume_create, "volume create", "", "Make a volume", volume_options, 0,
-            volume_create);
+REMOTE_VERB(cmd_volume_create, "volume create", "", "Make a volume and print its id",
+            volume_options, 0, volume_create);
 REMOTE_VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
 REMOTE_VERB(cmd_volume_get, "volume get", "ID", "Look at a volume, by id or name", remote_only, 1,
             volume_get);

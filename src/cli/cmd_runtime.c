@@ -241,7 +241,8 @@ const struct cli_verb cmd_runtime_add = {
     .summary = "Bring a runtime that this machine lacks",
     .details =
         "Node and Deno come as npm packages of a pinned version from the registry that this "
-        "machine is configured for (npm_config_registry, .npmrc, npm's own default). The package "
+        "machine is configured for (npm_config_registry, .npmrc, npm's own default; an authority "
+        "that the system does not know by npm_config_cafile or NODE_EXTRA_CA_CERTS). The package "
         "is compared with the digest that sandglass holds before anything reads it, unpacked in a "
         "jail, tried, and put into runtimes/ of the data directory, read-only. A download that "
         "broke off goes on where it stopped. python3.13 is a Debian 13 system that mmdebstrap "

@@ -17,29 +17,6 @@ static const struct remote_column columns[] = {
 static const struct remote_column checkpoint_columns[] = {
     {"id", "ID"}, {"name", "NAME"}, {"createdAt", "MADE"}, {0}};
 
-static int put_pairs(const struct cli_call *call, const char *option, const char *member,
-                     struct json_out *out, struct err *err)
-{
-    bool any = false;
-    for (size_t i = 0; i < call->given_count; i++) {
-        struct str pair = str_of(call->given[i].value);
-        if (strcmp(call->given[i].option->name, option) != 0)
-            continue;
-        if (!any)
-            json_key(out, member), json_begin_object(out);
-        any = true;
-        size_t equals = str_find_char(pair, '=');
-        if (equals == 0 || equals == pair.len)
-            return err_set(err, ERR_INVALID, "--%s must be NAME=VALUE, got '%.*s'", option,
-                           (int)MIN(pair.len, (size_t)60), pair.ptr);
-        json_key_str(out, str_slice(pair, 0, equals));
-        json_put_str(out, str_slice(pair, equals + 1, pair.len));
-    }
-    if (any)
-        json_end_object(out);
-    return 0;
-}
-
 static void put_list(const struct cli_call *call, const char *option, const char *member,
                      struct json_out *out)
 {
@@ -82,14 +59,14 @@ static int create(const struct cli_call *call, struct err *err)
     put_given(call, "name", &out);
     put_given(call, "volume", &out);
     put_list(call, "snapshot", "snapshots", &out);
-    if (put_pairs(call, "env", "env", &out, err) < 0 ||
-        put_pairs(call, "label", "metadata", &out, err) < 0 ||
+    if (remote_put_pairs(call, "env", "env", &out, err) < 0 ||
+        remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
         net_put_members(call, &out, err) < 0 ||
         put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0 ||
         put_number(call, "idle-ms", "idleMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
-    return remote_show(call, "POST", "/v1/sandboxes", buf_cstr(&body), NULL, columns, err);
+    return remote_show_made(call, "/v1/sandboxes", buf_cstr(&body), columns, err);
 }
 
 static int list(const struct cli_call *call, struct err *err)
@@ -137,7 +114,7 @@ static int update(const struct cli_call *call, struct err *err)
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
     put_given(call, "name", &out);
-    if (put_pairs(call, "label", "metadata", &out, err) < 0 ||
+    if (remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
         net_put_members(call, &out, err) < 0 ||
         put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
@@ -200,8 +177,7 @@ static int checkpoint(const struct cli_call *call, struct err *err)
     put_given(call, "name", &out);
     json_end_object(&out);
     remote_path(&path, "/v1/sandboxes/%s/checkpoints", call->args[0]);
-    return remote_show(call, "POST", buf_cstr(&path), buf_cstr(&body), NULL, checkpoint_columns,
-                       err);
+    return remote_show_made(call, buf_cstr(&path), buf_cstr(&body), checkpoint_columns, err);
 }
 
 static int rollback(const struct cli_call *call, struct err *err)
@@ -255,7 +231,8 @@ static const struct cli_option fork_options[] = {
     {0, "checkpoint", "NAME", "With the state of this checkpoint"},
     {0}};
 
-REMOTE_VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox", create_options, 0, create);
+REMOTE_VERB(cmd_sandbox_create, "sandbox create", "", "Make a sandbox and print its id",
+            create_options, 0, create);
 REMOTE_VERB(cmd_sandbox_ls, "sandbox ls", "", "List sandboxes", list_options, 0, list);
 REMOTE_VERB(cmd_sandbox_get, "sandbox get", "ID", "Look at a sandbox", remote_only, 1, get);
 REMOTE_VERB(cmd_sandbox_update, "sandbox update", "ID",

@@ -27,21 +27,6 @@ struct shell {
     int signal_fd;
 };
 
-struct source {
-    const char *bytes;
-    size_t left;
-};
-
-static long give_keys(void *ctx, char *out, size_t room)
-{
-    struct source *source = ctx;
-    size_t count = MIN(source->left, room);
-    memcpy(out, source->bytes, count);
-    source->bytes += count;
-    source->left -= count;
-    return (long)count;
-}
-
 static void send_size(struct watching *watching)
 {
     struct winsize size;
@@ -54,17 +39,6 @@ static void send_size(struct watching *watching)
     remote_path(&path, "/v1/commands/%s/resize", watching->id);
     buf_printf(&body, "{\"rows\":%d,\"cols\":%d}", size.ws_row, size.ws_col);
     (void)sg_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), NULL);
-}
-
-static void send_keys(struct watching *watching, struct str keys)
-{
-    struct source source = {keys.ptr, keys.len};
-    AUTO_BUF struct buf path = {0};
-    if (keys.len == 0)
-        return;
-    remote_path(&path, "/v1/commands/%s/stdin", watching->id);
-    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source,
-                    (int64_t)source.left, NULL);
 }
 
 /* For sg_stream: 0 to go on, 1 to be asked no more, -1 to end it. */
@@ -85,12 +59,12 @@ static int on_ready(void *ctx)
         }
         ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
         if (got <= 0) { /* a terminal's way to say that nothing more is typed */
-            send_keys(watching, str_n(&end, 1));
+            watch_send(watching, str_n(&end, 1), false);
             return 1;
         }
         struct str typed = str_n(keys, (size_t)got);
         size_t leave = str_find_char(typed, LEAVE);
-        send_keys(watching, str_slice(typed, 0, leave));
+        watch_send(watching, str_slice(typed, 0, leave), false);
         watching->is_left = leave < typed.len;
         if (watching->is_left)
             return -1;

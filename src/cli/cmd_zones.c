@@ -191,7 +191,7 @@ static const struct cli_option fs_options[] = {
     {0, "direct", "ZONE=DIR", "The directory of workspace or cache", .repeated = true},
     {0, "root", "DIR", "Both zones below one directory, which is made"},
     {0, "zone", "NAME", "Directories that a server gives out as [zones.NAME]"},
-    {0, "url", "URL", "That server (SANDGLASS_URL, else the configuration's address)"},
+    {0, "url", "URL", "That server (SANDGLASS_URL, else the one that runs here)"},
     {0, "read-only", NULL, "Refuse what changes something"},
     {'r', "recursive", NULL, "Delete a directory with all that is in it"},
     {0, "json", NULL, "Tell errors as JSON on standard output"},

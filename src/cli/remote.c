@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "engine/config.h"
 
-enum { CELL_MAX = 48 };
+enum { CELL_MAX = 48, URL_MAX = 1024 };
 
 const struct cli_option remote_only[] = {REMOTE_OPTIONS, {0}};
 
@@ -39,6 +39,20 @@ static void put_url(const struct config_server *server, struct buf *url)
                near.len < listen.len ? "127.0.0.1" : "", STR_ARG(near));
 }
 
+/* What the server of the data directory said of itself, else what the configuration says. */
+static void find_url(const struct config_server *server, struct buf *url)
+{
+    AUTO_BUF struct buf path = {0};
+    AUTO_BUF struct buf told = buf_with_limit(URL_MAX);
+    struct err ignored;
+    buf_printf(&path, "%.*s/run/url", STR_ARG(server->data_dir));
+    AUTO_CLOSE int fd = open(buf_cstr(&path), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && buf_read_all(&told, fd, &ignored) == 0 && told.len > 0)
+        buf_put(url, buf_str(&told));
+    else
+        put_url(server, url);
+}
+
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err)
 {
     AUTO_CONFIG struct config *config = NULL;
@@ -53,7 +67,7 @@ int remote_open(const struct cli_call *call, sg_client **ret_client, struct err 
     if (given != NULL)
         buf_put_cstr(&url, given);
     else
-        put_url(&config->server, &url);
+        find_url(&config->server, &url);
     if (known == NULL && read_token(config->server.token_file.ptr, &token, err) < 0)
         return -1;
     *ret_client = sg_open(buf_cstr(&url), known == NULL ? buf_cstr(&token) : known);
@@ -72,8 +86,10 @@ int remote_failed(const sg_client *client, struct err *err)
         if (strcmp(err_wire_name(each), code) == 0)
             known = each;
     if (sg_status(client) == 0)
-        return err_set(err, known, "no server answers: %.150s; start one with 'sandglass serve'",
-                       sg_error(client));
+        return err_set(err, known,
+                       "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
+                       "name another with --url",
+                       sg_url(client), sg_error(client));
     if (known == ERR_UNAUTHORIZED) /* the server's words are for curl */
         return err_set(err, known,
                        "the server does not know this token; set SANDGLASS_TOKEN to one that it "
@@ -117,20 +133,36 @@ static const struct json_t *member_of(const struct json_t *object, const char *p
     return object;
 }
 
-static void put_cell(const struct json_t *value, struct buf *out)
+static void put_text(struct str text, struct buf *out)
+{
+    size_t end = MIN(text.len, (size_t)CELL_MAX);
+    while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
+        end--; /* not within a character */
+    cli_put_plain(out, str_slice(text, 0, end));
+}
+
+static void put_one(const struct json_t *value, struct buf *out)
 {
     struct str text;
     struct json_out json = {.buf = out};
-    if (value == NULL || json_kind(value) == JSON_KIND_NULL) {
-        buf_put_char(out, '-');
-    } else if (!json_to_str(value, &text)) {
+    if (json_to_str(value, &text))
+        put_text(text, out);
+    else
         json_put_value(&json, value);
-    } else {
-        size_t end = MIN(text.len, (size_t)CELL_MAX);
-        while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
-            end--; /* not within a character */
-        cli_put_plain(out, str_slice(text, 0, end));
-    }
+}
+
+static void put_cell(const struct json_t *value, struct buf *out)
+{
+    enum json_kind kind = value == NULL ? JSON_KIND_NULL : json_kind(value);
+    bool is_list = kind == JSON_KIND_ARRAY;
+    size_t count = is_list ? json_len(value) : 1;
+    if (kind == JSON_KIND_NULL || count == 0)
+        buf_put_char(out, '-');
+    else
+        for (size_t i = 0; i < count; i++) {
+            buf_put_cstr(out, i == 0 ? "" : ",");
+            put_one(is_list ? json_at(value, i) : value, out);
+        }
 }
 
 static void put_row(const struct json_t *row, const struct remote_column *columns,
@@ -153,16 +185,18 @@ void remote_put_table(const struct json_t *rows, const struct remote_column *col
 {
     size_t widths[16] = {0};
     bool is_list = json_kind(rows) == JSON_KIND_ARRAY;
+    bool has_head = columns[0].head != NULL;
     size_t count = is_list ? json_len(rows) : 1;
     for (size_t i = 0; columns[i].member != NULL; i++) {
-        widths[i] = strlen(columns[i].head);
+        widths[i] = has_head ? strlen(columns[i].head) : 0;
         for (size_t k = 0; k < count; k++) {
             AUTO_BUF struct buf cell = {0};
             put_cell(member_of(is_list ? json_at(rows, k) : rows, columns[i].member), &cell);
             widths[i] = MAX(widths[i], cell.len);
         }
     }
-    put_row(NULL, columns, widths, out);
+    if (has_head)
+        put_row(NULL, columns, widths, out);
     for (size_t k = 0; k < count; k++)
         put_row(is_list ? json_at(rows, k) : rows, columns, widths, out);
 }
@@ -196,6 +230,38 @@ int remote_show(const struct cli_call *call, const char *method, const char *pat
     }
     cli_print(buf_str(&out));
     return EXIT_OK;
+}
+
+/* `id=$(sandglass sandbox create)`: what a script wants of a table with one row. */
+static const struct remote_column id_alone[] = {{"id", NULL}, {0}};
+
+int remote_show_made(const struct cli_call *call, const char *path, const char *body,
+                     const struct remote_column *columns, struct err *err)
+{
+    bool person = isatty(STDOUT_FILENO) == 1;
+    return remote_show(call, "POST", path, body, NULL, person ? columns : id_alone, err);
+}
+
+int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < call->given_count; i++) {
+        struct str pair = str_of(call->given[i].value);
+        if (strcmp(call->given[i].option->name, option) != 0)
+            continue;
+        size_t equals = str_find_char(pair, '=');
+        if (equals == 0 || equals >= pair.len)
+            return err_set(err, ERR_INVALID, "--%s takes K=V, got '%.80s'", option, pair.ptr);
+        if (!any)
+            json_key(out, member), json_begin_object(out);
+        any = true;
+        json_key_str(out, str_slice(pair, 0, equals));
+        json_put_str(out, str_slice(pair, equals + 1, pair.len));
+    }
+    if (any)
+        json_end_object(out);
+    return 0;
 }
 
 void remote_path(struct buf *out, const char *format, const char *argument)

@@ -12,7 +12,7 @@
 #define REMOTE_OPTIONS                                                                             \
     CLI_OPTION_JSON,                                                                               \
     {                                                                                              \
-        0, "url", "URL", "The server (SANDGLASS_URL, else the configuration's address)"            \
+        0, "url", "URL", "The server (SANDGLASS_URL, else the one that runs here)"                 \
     }
 extern const struct cli_option remote_only[];
 
@@ -26,8 +26,9 @@ extern const struct cli_option remote_only[];
                                     .args_max = count,                                             \
                                     .run = call}
 
-/* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the address and the token file
- * of the configuration. UNAUTHORIZED when there is no token to be had. */
+/* Opens the client: --url, SANDGLASS_URL and SANDGLASS_TOKEN, else the server that runs on the
+ * configuration's data directory, or would; and its token file. UNAUTHORIZED when there is no token
+ * to be had. */
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err) MUST_USE;
 static inline void remote_closep(sg_client **client)
 {
@@ -43,7 +44,8 @@ int remote_failed(const sg_client *client, struct err *err);
 int remote_call(sg_client *client, const char *method, const char *path, const char *body,
                 struct json_t **ret_json, struct err *err) MUST_USE;
 
-/* A column of a table for people: member ("state", "limits.memoryMb") and head. */
+/* A column of a table for people: member ("state", "limits.memoryMb") and head; without a head for
+ * the first column the table has none. */
 struct remote_column {
     const char *member, *head;
 };
@@ -52,10 +54,17 @@ struct remote_column {
  * answer itself when `list` is NULL; nothing without columns. */
 int remote_show(const struct cli_call *call, const char *method, const char *path, const char *body,
                 const char *list, const struct remote_column *columns, struct err *err) MUST_USE;
+/* The same by POST for what was just made: anywhere but on a terminal its id alone. */
+int remote_show_made(const struct cli_call *call, const char *path, const char *body,
+                     const struct remote_column *columns, struct err *err) MUST_USE;
 void remote_put_table(const struct json_t *rows, const struct remote_column *columns,
                       struct buf *out);
 /* A list of texts, one a line. */
 void remote_put_lines(const struct json_t *texts, struct buf *out);
+
+/* K=V of a repeated option as an object, left out when there are none. */
+int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err) MUST_USE;
 
 /* "/v1/sandboxes/%s/pause" with the argument escaped, in `out`. */
 void remote_path(struct buf *out, const char *format, const char *argument);

@@ -21,5 +21,7 @@ struct watching {
 
 /* For sg_stream: prints what a line says. */
 int watch_line(void *ctx, const char *line, size_t len);
+/* Input for it; what a command that has ended does not read is lost, as in a pipe. */
+void watch_send(struct watching *watching, struct str input, bool is_last);
 /* The command's exit code, or -1 when the stream ended before it. */
 int watch_conclude(const struct watching *watching, int result, struct err *err);

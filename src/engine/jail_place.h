@@ -132,17 +132,30 @@ static inline char *place_copy_id(const struct place *place)
     return place->id == NULL ? NULL : mem_dup_cstr(place->id);
 }
 
+/* jail_place.c */
 /* Remembers `op` until its last event; the id is that of a jail_ask_*. */
 void place_add(struct place *place, struct asked_op *op, uint32_t id);
 void place_remove(struct place *place, struct asked_op *op);
 /* Questions may wait for room: call it after each jail_ask_*. */
 void place_watch(struct place *place);
 
-/* provider_jail.c: a place without a jail; then it has one, and its events are heard. */
+/* A place without a jail; then it has one, and its events are heard. */
 struct place *place_new(struct provider *provider);
 int place_take_jail(struct place *place, struct jail *jail, struct err *err) MUST_USE;
+/* Another jail takes the place of its own, which is handed back; what was asked of that one hears
+ * `why`. */
+int place_exchange(struct place *place, struct jail *jail, const struct err *why,
+                   struct jail **ret_old, struct err *err) MUST_USE;
+/* See provider.h: whoever waits for something of it hears that it ended. */
+void jail_place_end(struct place *place, bool keep_image, engine_done *done, void *ctx);
 /* The end of a place that was never anybody's. */
 void place_discard(struct place *place);
+/* Frees it, once its events are not being told any more. */
+void place_release(struct place *place);
+
+/* jail_create.c: see provider.h */
+void jail_place_create(struct provider *provider, const struct place_spec *spec, place_done *done,
+                       void *ctx);
 
 /* jail_spare.c: places that wait with a kernel in them. */
 /* Makes what is missing when there is time; called whenever that may have changed. */
@@ -156,11 +169,6 @@ struct place *jail_spare_take(struct provider *provider, const struct place_spec
 void jail_spare_limit(struct place *place, engine_done *done, void *ctx);
 /* All of them go: the warden does, or the provider. */
 void jail_spares_end(struct provider *provider);
-
-/* provider_jail.c: another jail takes the place of its own, which is handed back; what was asked of
- * that one hears `why`. */
-int place_exchange(struct place *place, struct jail *jail, const struct err *why,
-                   struct jail **ret_old, struct err *err) MUST_USE;
 
 /* jail_live.c: see provider.h */
 void jail_live_take(struct place *place, live_done *done, void *ctx);
@@ -258,18 +266,22 @@ void jail_files(struct place *place, const struct file_request *request, file_do
                 void *ctx);
 struct file_info jail_file_info(struct str path, const struct files_stat *stat);
 
-/* jail_stream.c */
+/* jail_reader.c */
 int jail_file_get(struct place *place, const struct file_get *get,
                   const struct file_reader_calls *calls, void *ctx, void **ret_reader,
                   struct err *err);
 void jail_reader_flow(void *reader, bool stop);
 void jail_reader_free(void *reader);
+
+/* jail_writer.c */
 int jail_file_put(struct place *place, const struct file_put *put,
                   const struct file_writer_calls *calls, void *ctx, void **ret_writer,
                   struct err *err);
 bool jail_writer_write(void *writer, struct str bytes);
 void jail_writer_finish(void *writer);
 void jail_writer_free(void *writer);
+
+/* jail_watcher.c */
 int jail_file_watch(struct place *place, struct str path, bool recursive,
                     const struct file_watch_calls *calls, void *ctx, void **ret_watcher,
                     struct err *err);

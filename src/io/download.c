@@ -74,6 +74,9 @@ static int prepare(struct running *running, struct err *err)
     (void)curl_easy_setopt(easy, CURLOPT_XFERINFODATA, running);
     (void)curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     (void)curl_easy_setopt(easy, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)running->have);
+    /* The host's directory of roots, libcurl's CAPATH, stays what it is. */
+    if (running->what->extra_ca != NULL)
+        (void)curl_easy_setopt(easy, CURLOPT_CAINFO, running->what->extra_ca);
     return 0;
 }
 

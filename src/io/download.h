@@ -14,6 +14,8 @@ struct download {
     const char *url; /* http or https */
     int fd;          /* of the file, readable and writable */
     uint64_t limit;  /* bytes of the whole: TOO_LARGE */
+    /* A file of authorities to trust beside the host's own (PEM); NULL: none. */
+    const char *extra_ca;
     /* Now and then: bytes that are there and bytes in all, 0 while unknown. May be NULL. */
     void (*progress)(void *ctx, uint64_t have, uint64_t total);
     void *ctx;

@@ -1,6 +1,6 @@
 #pragma once
 
-/* An HTTP client on the loop (libcurl, included in fetch.c alone).
+/* An HTTP client on the loop (libcurl, known to fetch_internal.h alone).
  *
  * It connects to the address that the caller gives and to no other: nothing is resolved, no proxy,
  * no redirect, no cookie, no credential file, no connection kept from another request. Whether the

