@@ -1,4 +1,4 @@
-import type { Client } from '../client.js';
+import { part, type Client } from '../client.js';
 import type { ZoneBackend } from './backend.js';
 import { zoneErrorOf } from './errors.js';
 import type { ZonePath } from './path.js';
@@ -10,7 +10,7 @@ export class HttpBackend implements ZoneBackend {
 
   constructor(client: Client, zone: string) {
     this.#client = client;
-    this.#door = `/v1/zones/${encodeURIComponent(zone)}/files`;
+    this.#door = `/v1/zones/${part(zone)}/files`;
   }
 
   read(at: ZonePath): Promise<Uint8Array> {
