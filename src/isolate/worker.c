@@ -1,6 +1,7 @@
 #include "isolate/worker.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -123,4 +124,30 @@ struct worker *worker_free(struct worker *worker)
     isolate_result_done(&worker->result);
     free(worker);
     return NULL;
+}
+
+int worker_pid(const struct worker *worker)
+{
+    return worker->number;
+}
+
+bool worker_is_dead(const struct worker *worker)
+{
+    return worker->is_dead;
+}
+
+bool worker_has_gone(const struct worker *worker)
+{
+    struct pollfd poller = {.fd = worker->fd, .events = POLLIN};
+    return worker->is_dead || (poll(&poller, 1, 0) == 1 && (poller.revents & POLLHUP) != 0);
+}
+
+bool worker_is_busy(const struct worker *worker)
+{
+    return worker->state != STATE_IDLE;
+}
+
+uint64_t worker_runs(const struct worker *worker)
+{
+    return worker->runs;
 }

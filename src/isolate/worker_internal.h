@@ -1,6 +1,6 @@
 #pragma once
 
-/* For worker.c, worker_events.c and worker_wait.c alone. */
+/* For the worker*.c files alone. */
 
 #include <sys/types.h>
 
@@ -51,3 +51,11 @@ void worker_end(struct worker *worker);
 /* A forked child becomes a worker. Without an `engine` it makes one for `options`. */
 NORETURN void worker_become(int fd, const struct worker_options *options,
                             struct isolate_engine *engine);
+
+/* worker_ask.c: what waits, as far as the socket takes it. A worker that died is an error, not a
+ * signal. */
+int worker_send_queue(struct worker *worker, struct err *err) MUST_USE;
+
+/* worker_cpu.c: before a run wakes it; and while it runs, once that takes long. */
+void worker_stay_near(struct worker *worker);
+void worker_release_long(struct worker *worker);

@@ -1,10 +1,12 @@
 // Commands in a jail over HTTP: answers, events, logs, input, terminals; and code in isolates.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { execFileSync, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve, tempDir, until } from './lib.mjs';
+import { BIN, run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 60000 };
 
@@ -38,8 +40,16 @@ test('a command answers with what it put out', T, async (t) => {
     [201, 3, 'exited', 'out\n', 'err\n']);
   const both = await server.post(`${server.box}/commands`, { command: 'true', argv: ['true'] });
   assert.equal(both.status, 400);
-  const none = await server.post(`${server.box}/commands`, { argv: ['/no/such/program'] });
-  assert.notEqual(none.exitCode, 0);
+  const refused = async (body) => {
+    const answer = await server.post(`${server.box}/commands`, body);
+    return [answer.status, answer.error?.code];
+  };
+  await server.post(`${server.box}/commands`, { command: 'echo text >plain; cp plain junk; chmod +x junk' });
+  assert.deepEqual(await refused({ argv: ['/no/such/program'] }), [404, 'program_not_found']);
+  assert.deepEqual(await refused({ argv: ['/workspace/plain'] }), [403, 'not_executable']);
+  assert.deepEqual(await refused({ argv: ['/workspace/junk'] }), [400, 'exec_format_error']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: '/no/such/dir' }), [400, 'bad_cwd']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: 'here' }), [400, 'bad_cwd']);
   const late = await server.post(`${server.box}/commands`, { argv: ['sleep', '30'], timeoutMs: 100 });
   assert.equal(late.end, 'timeout');
   const binary = await server.post(`${server.box}/commands`, { command: "printf '\\377\\376'" });
@@ -176,6 +186,50 @@ test('the same on the command line', T, async (t) => {
   assert.match((await cli('cp', 'a', 'b')).stderr, /one side of cp must be/);
 });
 
+test('exec passes input, signals and exit codes on', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const exec = (options, ...argv) => run(['sandbox', 'exec', ...options, server.id, '--', ...argv], { env: server.env });
+  const child = (options, ...argv) => {
+    const made = spawn(BIN, ['sandbox', 'exec', ...options, server.id, '--', ...argv], { env: server.env });
+    made.text = '';
+    made.stdout.on('data', (data) => (made.text += data));
+    made.ended = once(made, 'close');
+    return made;
+  };
+  const bytes = randomBytes(300000);
+  const cat = child(['--stdin'], 'sha256sum');
+  cat.stdin.end(bytes);
+  await cat.ended;
+  assert.equal(cat.text, `${createHash('sha256').update(bytes).digest('hex')}  -\n`);
+  const file = join(tempDir(t), 'input');
+  writeFileSync(file, 'from a file\n');
+  assert.equal(execFileSync('/bin/sh', ['-c', '"$0" sandbox exec -i "$1" -- cat <"$2"', BIN, server.id, file],
+    { env: server.env, encoding: 'utf8' }), 'from a file\n');
+  assert.equal((await exec([], 'cat')).stdout, '', 'no input unless asked for');
+
+  const polite = child([], 'sh', '-c', 'trap "echo asked; exit 5" INT; echo ready; while :; do sleep 0.05; done');
+  await until(() => polite.text.includes('ready'));
+  polite.kill('SIGINT');
+  assert.deepEqual([(await polite.ended)[0], polite.text], [5, 'ready\nasked\n']);
+  const deaf = child([], 'sh', '-c', 'trap "echo no" INT; echo ready; while :; do sleep 0.05; done');
+  await until(() => deaf.text.includes('ready'));
+  deaf.kill('SIGINT');
+  await until(() => deaf.text.includes('no'));
+  deaf.kill('SIGINT');
+  assert.equal((await deaf.ended)[0], 128 + 9);
+
+  assert.equal((await exec(['--env', 'A=b', '-e', 'C=d e'], 'sh', '-c', 'echo $A $C')).stdout, 'b d e\n');
+  assert.equal((await exec(['--timeout', '200ms'], 'sleep', '30')).code, 124);
+  assert.equal((await exec([], '/no/such')).code, 127);
+  assert.equal((await exec([], '/etc/passwd')).code, 126);
+  assert.equal((await exec(['--cwd', '/no/such'], 'true')).code, 125);
+  assert.equal((await run(['sandbox', 'exec', 'nobody', '--', 'true'], { env: server.env })).code, 125);
+  const odd = await exec(['--env', 'A'], 'true');
+  assert.deepEqual([odd.code, odd.stderr], [2, "sandglass: --env takes K=V, got 'A'\n"]);
+  assert.match((await exec(['-d', '-i'], 'true')).stderr, /--detach and --stdin exclude each other/);
+});
+
 test('bytes: ranges, versions, signed URLs', T, async (t) => {
   const server = await setup(t);
   if (!server) return;
@@ -219,9 +273,22 @@ test('bytes: ranges, versions, signed URLs', T, async (t) => {
   await server.get(url, { method: 'PUT', body: '0123456789' });
   const signed = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 60 });
   assert.equal(await (await fetch(server.url + signed.url)).text(), '0123456789');
-  assert.equal((await fetch(server.url + signed.url.replace('file&', 'other&'))).status, 401);
-  assert.equal((await fetch(server.url + signed.url, { method: 'PUT', body: 'x' })).status, 401);
-  assert.equal((await fetch(server.url + signed.url.replace(/expires=\d+/, 'expires=1'))).status, 401);
+  // A URL for something else and one that was forged are refused alike.
+  const refused = async (url, options) => {
+    const answer = await fetch(server.url + url, options);
+    assert.equal(answer.status, 401);
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+    return (await answer.json()).error.message;
+  };
+  const wrong = [await refused(signed.url.replace('file&', 'other&')), await refused(signed.url, { method: 'PUT', body: 'x' }),
+    await refused(signed.url, { method: 'DELETE' }), await refused(signed.url.replace('/files?', '/tar?')),
+    await refused(signed.url.replace(/expires=\d+/, 'expires=1')), await refused(signed.url.replace(/signature=./, 'signature=x')),
+    await refused(signed.url.replace(/&expires=\d+/, ''))];
+  assert.deepEqual(new Set(wrong), new Set(["the URL's signature is not for this method and path, or the URL was changed; " +
+    'ask for a new one with POST .../files/sign']));
+  const short = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 1 });
+  await until(async () => (await fetch(server.url + short.url)).status === 401);
+  assert.equal(await refused(short.url), `this signed URL expired at ${short.expiresAt}; ask for a new one with POST .../files/sign`);
 });
 
 test('a stopping server says a last word to those who listen', T, async (t) => {

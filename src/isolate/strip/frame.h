@@ -1,6 +1,7 @@
 #pragma once
 
-/* What the walk knows about the nodes it is inside of; for erase.c and leave.c alone. */
+/* What the walk knows about the nodes it is inside of; for erase.c, erase_words.c and
+ * leave.c alone. */
 
 #include "base/vec.h"
 #include "isolate/strip/erase.h"
@@ -74,5 +75,10 @@ bool frame_is_parameter(enum tree_kind kind);
 /* NULL when it is one too many; `parent` may be NULL, and has moved afterwards. */
 struct frame *frame_push(struct erase *e, const struct frame *parent, const struct tree_node *node);
 
-/* The visitor's second half. */
+/* erase_words.c: a token in `parent` that is no node with a name. */
+void erase_token(struct erase *e, struct frame *parent, const struct tree_node *node);
+/* A modifier of a class member goes; that of a parameter is refused. */
+void erase_modifier(struct erase *e, struct frame *parent, const struct tree_node *node);
+
+/* leave.c: the visitor's second half. */
 void erase_leave(void *ctx);

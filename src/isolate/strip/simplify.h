@@ -6,8 +6,7 @@
  * from the tokens alone are overwritten by plain names of the same length, and the parser has less
  * to read. It also gets over the gaps of the grammar, which lie in types for the most part:
  * variance (`in out T`), call signatures without semicolons, long qualified names, a template tag
- * with type arguments. All offsets stay. Not known even so: `import defer`, and a decorator before
- * `declare class`. */
+ * with type arguments, `import defer`, a decorator before `declare class`. All offsets stay. */
 
 #include "base/str.h"
 #include "isolate/strip/strip.h"
