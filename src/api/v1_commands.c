@@ -45,6 +45,7 @@ void v1_put_command(struct json_out *out, const void *thing)
 static void reply_command(struct request *request, int status, const struct command_info *command)
 {
     struct v1_answer answer;
+    request_concerns(request, command->sandbox);
     v1_put_command(v1_begin(&answer), command);
     v1_reply(request, status, &answer);
 }
@@ -66,7 +67,7 @@ static void on_started(void *ctx, const struct command_info *command, const stru
     if (why != NULL)
         reply_error(request, why);
     else if (start->is_stream)
-        v1_follow(request, start->api, command->id, 0);
+        v1_follow(request, command);
     else
         v1_collect(request, start->api, command->id, 201);
     free(start);
@@ -118,16 +119,28 @@ static void start_in_session(struct request *request, void *ctx)
 
 /* ---- look ---------------------------------------------------------------------------------- */
 
+static void on_got(void *ctx, const struct command_info *command, const struct err *why)
+{
+    if (why != NULL)
+        reply_error(ctx, why);
+    else
+        reply_command(ctx, 200, command);
+}
+
 static void get(struct request *request, void *ctx)
 {
     struct api *api = ctx;
-    struct err err;
-    struct command_info command;
     struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), &command, &err) < 0)
-        reply_error(request, &err);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_got, request);
+}
+
+static void on_listed(void *ctx, const struct command_list *found, const struct err *why)
+{
+    if (why != NULL)
+        reply_error(ctx, why);
     else
-        reply_command(request, 200, &command);
+        v1_reply_rows(ctx, "commands", V1_ROWS(v1_put_command, *found));
 }
 
 static void list(struct request *request, void *ctx)
@@ -135,17 +148,16 @@ static void list(struct request *request, void *ctx)
     struct api *api = ctx;
     struct err err;
     struct sandbox_info sandbox;
-    struct command_list found;
     struct engine_caller caller = v1_caller(request);
     struct command_filter filter = {.sandbox = request_param(request, "id"),
                                     .running_only = request_query_bool(request, "running"),
                                     .page = v1_page(request)};
-    if (engine_sandbox_get(api->engine, &caller, filter.sandbox, &sandbox, &err) < 0 ||
-        engine_command_list(api->engine, &caller, &filter, &request->arena, &found, &err) < 0) {
+    if (engine_sandbox_get(api->engine, &caller, filter.sandbox, &sandbox, &err) < 0) {
         reply_error(request, &err);
         return;
     }
-    v1_reply_rows(request, "commands", V1_ROWS(v1_put_command, found));
+    request_hold(request);
+    engine_command_list(api->engine, &caller, &filter, on_listed, request);
 }
 
 /* ---- act ----------------------------------------------------------------------------------- */
@@ -177,23 +189,35 @@ static void on_waiter_gone(void *ctx)
     free(wait);
 }
 
-static void wait_for(struct request *request, void *ctx)
+static void on_there(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
+    struct request *request = ctx;
+    struct api *api = request->rules->ctx;
     struct err err;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
     struct engine_caller caller = v1_caller(request);
     struct wait *wait = mem_alloc(sizeof *wait);
     wait->request = request;
     int64_t timeout_ms = request_int(request, "timeoutMs", -1);
-    if (engine_command_wait(api->engine, &caller, request_param(request, "id"),
-                            timeout_ms == 0 ? -1 : timeout_ms, on_waited, wait, &wait->waiter,
-                            &err) < 0) {
+    request_concerns(request, command->sandbox);
+    if (engine_command_wait(api->engine, &caller, command->id, timeout_ms == 0 ? -1 : timeout_ms,
+                            on_waited, wait, &wait->waiter, &err) < 0) {
         free(wait);
         reply_error(request, &err);
         return;
     }
-    request_hold(request);
     request_on_gone(request, on_waiter_gone, wait);
+}
+
+static void wait_for(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_there, request);
 }
 
 static int read_signal(const struct request *request, int *ret_signo, struct err *err)
@@ -247,6 +271,20 @@ static void resize(struct request *request, void *ctx)
     engine_command_resize(api->engine, &caller, request_param(request, "id"),
                           (uint16_t)request_int(request, "rows", 24),
                           (uint16_t)request_int(request, "cols", 80), v1_done, request);
+}
+
+static void ignore(UNUSED void *ctx, UNUSED const struct sandbox_info *sandbox,
+                   UNUSED const struct err *why)
+{
+}
+
+void v1_wake(struct api *api, const struct engine_caller *caller, struct str sandbox)
+{
+    struct err err;
+    struct sandbox_info info;
+    if (engine_sandbox_get(api->engine, caller, sandbox, &info, &err) == 0 &&
+        info.state == SANDBOX_PAUSED)
+        engine_sandbox_resume(api->engine, caller, info.id, ignore, NULL);
 }
 
 /* Standard input is taken as it comes: each piece waits until the command has room for it. */
@@ -318,21 +356,30 @@ static void input_abort(void *ctx)
 
 static const struct body_sink input_sink = {input_bytes, input_whole, input_abort};
 
-static void write_stdin(struct request *request, void *ctx)
+static void on_reader_there(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
-    struct err err;
-    struct command_info command;
-    struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), &command, &err) <
-        0) {
-        reply_error(request, &err);
+    struct request *request = ctx;
+    if (why != NULL) {
+        reply_error(request, why);
         return;
     }
+    struct api *api = request->rules->ctx;
+    struct engine_caller caller = v1_caller(request);
+    v1_wake(api, &caller, command->sandbox);
     struct input *input = mem_alloc(sizeof *input);
     input->request = request;
     input->api = api;
+    request_concerns(request, command->sandbox);
     request_take_body(request, &input_sink, input);
+}
+
+static void write_stdin(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_reader_there,
+                       request);
 }
 
 /* clang-format off */
@@ -388,7 +435,7 @@ const struct route v1_command_routes[] = {
      .example = "-d '{\"timeoutMs\": 10000}'"},
     {"POST", "/v1/commands/{id}/stdin", write_stdin, "Write to a command's standard input",
      SCOPE_RUN, NOUN, .query = stdin_query, .takes = FORM_BYTES, .gives = FORM_NONE, .status = 204,
-     .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
+     .details = "A paused sandbox is resumed for it.", .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
     {"POST", "/v1/commands/{id}/signal", signal_it, "Send a signal to a command", SCOPE_RUN, NOUN,
      .request = V1_NEEDS(JSON(["signal"]),
         JSON("signal": {"type": "string", "maxLength": 16, "description": "TERM, INT, HUP, KILL, ..."})),

@@ -69,6 +69,39 @@ static bool matches(const struct sandbox_info *info, const struct engine_caller 
            has_pairs(&info->metadata, &filter->metadata);
 }
 
+bool page_has_room(size_t *used, size_t bytes)
+{
+    enum { PAGE_BYTES_MAX = 4 << 20 }; /* each of which may be six in an answer */
+    bool has_room = *used == 0 || *used + bytes <= PAGE_BYTES_MAX;
+    *used += bytes;
+    return has_room;
+}
+
+static size_t pairs_size(const struct engine_pairs *pairs)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < pairs->len; i++)
+        size += pairs->items[i].name.len + pairs->items[i].value.len;
+    return size;
+}
+
+/* Of what a caller may make long. */
+static size_t info_size(const struct sandbox_info *info)
+{
+    size_t size = sizeof *info + info->network.len + info->reason.len + pairs_size(&info->env) +
+                  pairs_size(&info->metadata);
+    for (size_t i = 0; i < info->requirement_count; i++)
+        size += info->requirements[i].len;
+    for (size_t i = 0; i < info->secrets.len; i++) {
+        const struct sandbox_secret *secret = &info->secrets.items[i];
+        for (size_t at = 0; at < secret->host_count; at++)
+            size += secret->hosts[at].len;
+        for (size_t at = 0; at < secret->header_count; at++)
+            size += secret->headers[at].len;
+    }
+    return size;
+}
+
 int engine_sandbox_list(struct engine *engine, const struct engine_caller *caller,
                         const struct sandbox_filter *filter, struct arena *arena,
                         struct sandbox_list *ret_list, struct err *err)
@@ -78,7 +111,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
     if (cursor_read(filter->page.after, &after, err) < 0)
         return -1;
     struct sandbox_list list = {0};
-    size_t limit = page_limit(&filter->page);
+    size_t limit = page_limit(&filter->page), used = 0;
     int64_t last = 0;
     list.items = arena_array(arena, struct sandbox_info, MIN(limit, engine->sandboxes.len + 1));
     /* The table is in the order of making. */
@@ -86,7 +119,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
         const struct sandbox *sandbox = entry->value;
         if (sandbox->ord <= after || sandbox->is_helper || !matches(&sandbox->info, caller, filter))
             continue;
-        if (list.count == limit) {
+        if (list.count == limit || !page_has_room(&used, info_size(&sandbox->info))) {
             cursor_write(last, list.next);
             break;
         }
@@ -104,6 +137,7 @@ struct verb {
     struct want want;
     struct answer *answer;
     void (*run)(struct verb *verb, struct sandbox *sandbox);
+    struct engine_quota quota; /* the caller's */
     int64_t timeout_ms;
     char *text;
 };
@@ -136,6 +170,7 @@ static void start(struct answer *answer, const struct engine_caller *caller, str
     *verb = (struct verb){.want = {.needs_running = needs_running, .call = verb_ready},
                           .answer = answer,
                           .run = run,
+                          .quota = caller->quota,
                           .timeout_ms = timeout_ms};
     verb->text = mem_alloc(text.len + 1);
     if (text.len > 0)
@@ -277,7 +312,7 @@ static void tell_checkpoint(struct answer *answer, struct str id)
     (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
 }
 
-static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+static void on_shot(void *ctx, struct str image, int64_t size, const struct err *why)
 {
     struct shooting *shooting = ctx;
     struct sandbox *sandbox = shooting->sandbox;
@@ -290,7 +325,7 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
         id_new(id);
         sandbox_add_checkpoint(sandbox, str_of(id),
                                shooting->name[0] == '\0' ? str_of(id) : str_of(shooting->name),
-                               image, clock_date_ms());
+                               image, size, clock_date_ms());
         sandbox_forget_image(sandbox);
         sandbox->info.version++;
         struct store_batch *batch = store_begin(sandbox->engine->store);
@@ -305,8 +340,10 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
     free(shooting);
 }
 
-static int check_checkpoint(const struct sandbox *sandbox, struct str name, struct err *err)
+static int check_checkpoint(const struct sandbox *sandbox, const struct engine_quota *quota,
+                            struct str name, struct err *err)
 {
+    struct engine_caller caller = {.tenant = sandbox->info.tenant, .quota = *quota};
     if (sandbox->checkpoints.len >= CHECKPOINTS_MAX)
         return err_set(err, ERR_LIMIT, "sandbox '%.*s' has %d checkpoints already",
                        STR_ARG(sandbox->info.id), CHECKPOINTS_MAX);
@@ -314,7 +351,11 @@ static int check_checkpoint(const struct sandbox *sandbox, struct str name, stru
         if (str_eq(str_of(checkpoint->name), name))
             return err_set(err, ERR_CONFLICT, "there is a checkpoint '%s' already",
                            checkpoint->name);
-    return 0;
+    /* How large it becomes is known when it is there. */
+    return quota_check_count(sandbox->engine, caller.tenant, QUOTA_CHECKPOINTS, err) < 0
+               ? -1
+               : quota_check(sandbox->engine, &caller, &(struct engine_quota){.disk_bytes = 1},
+                             err);
 }
 
 static void run_checkpoint(struct verb *verb, struct sandbox *sandbox)
@@ -323,7 +364,7 @@ static void run_checkpoint(struct verb *verb, struct sandbox *sandbox)
     struct err err = {0};
     if (table->checkpoint == NULL) {
         refuse_verb(verb->answer, sandbox, "checkpoint");
-    } else if (check_checkpoint(sandbox, str_of(verb->text), &err) < 0) {
+    } else if (check_checkpoint(sandbox, &verb->quota, str_of(verb->text), &err) < 0) {
         answer_give(verb->answer, &err);
     } else {
         struct shooting *shooting = mem_alloc(sizeof *shooting);
