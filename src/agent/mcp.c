@@ -277,20 +277,13 @@ bool mcp_is_message(const struct json_t *message)
     return method != NULL ? json_kind(method) == JSON_KIND_STR && (id == NULL || has_id) : has_id;
 }
 
-void mcp_put_no_message(struct buf *answer)
-{
-    mcp_put_error(answer, (struct str){0},
-                  &(struct mcp_fault){RPC_INVALID, "not a JSON-RPC 2.0 message", NULL});
-}
-
 /* 1 when it is a request. */
 static size_t take_one(struct mcp *mcp, const struct json_t *message)
 {
     AUTO_BUF struct buf text = {0};
     struct json_out out = {.buf = &text};
     if (!mcp_is_message(message)) {
-        mcp_put_no_message(&text);
-        mcp->calls->on_message(mcp->ctx, (struct str){0}, true, buf_str(&text));
+        mcp_send_error(mcp, (struct str){0}, RPC_INVALID, "not a JSON-RPC 2.0 message");
         return 1;
     }
     struct str name = mcp_text(message, "method");

@@ -54,11 +54,8 @@ bool mcp_speaks(struct str version);
 bool mcp_is_modern_version(struct str version);
 /* The revision that a modern request names; empty for all others. */
 struct str mcp_version_of(const struct json_t *message);
-/* Whether it is a request, a notification or an answer at all, and what is said to one that is
- * none.
- */
+/* Whether it is a request, a notification or an answer at all. */
 bool mcp_is_message(const struct json_t *message);
-void mcp_put_no_message(struct buf *answer);
 /* The first word of a client. */
 bool mcp_is_initialize(const struct json_t *message);
 /* A request whose answer is a stream that stays open. */

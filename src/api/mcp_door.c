@@ -474,10 +474,10 @@ static void begin_session(struct request *request, struct api *api)
 static void post(struct request *request, void *ctx)
 {
     struct api *api = ctx;
-    AUTO_BUF struct buf answer = {0};
+    struct err err = {0};
     if (!mcp_is_message(request->json)) { /* nothing would ever answer it */
-        mcp_put_no_message(&answer);
-        reply_json(request, 400, &answer);
+        (void)err_set(&err, ERR_INVALID, "not a JSON-RPC 2.0 message");
+        reply_error(request, &err);
         return;
     }
     if (mcp_head_is_modern(request)) {

@@ -227,7 +227,7 @@ test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, asy
   // What is no message is told so, and not left waiting.
   for (const odd of [{ id: {} }, { id: null }, { id: 1.5 }, { id: [] }, { id: 1, method: 7 }, { method: undefined }]) {
     const answer = await post({ 'mcp-session-id': transport.sessionId }, { jsonrpc: '2.0', method: 'ping', ...odd });
-    assert.deepEqual([answer.status, (await answer.json()).error.code], [400, -32600], JSON.stringify(odd));
+    assert.deepEqual([answer.status, (await answer.json()).error.code], [400, 'invalid'], JSON.stringify(odd));
   }
   await transport.terminateSession();
   assert.equal((await post({ 'mcp-session-id': transport.sessionId })).status, 404);

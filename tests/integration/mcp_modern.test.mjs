@@ -181,7 +181,7 @@ test('what the headers say must be what the body says', T, async (t) => {
   }
   for (const id of [{}, [], 1.5, true]) {
     const { status, error } = await ask('tools/list', { _meta: meta }, {}, id);
-    assert.deepEqual([status, error.code], [400, -32600], JSON.stringify(id));
+    assert.deepEqual([status, error.code], [400, 'invalid'], JSON.stringify(id));
   }
   assert.equal((await ask('notifications/cancelled', { requestId: 1 }, {}, null)).status, 202);
   const { result } = await ask('server/discover', { _meta: meta });
