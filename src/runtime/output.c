@@ -58,6 +58,10 @@ static void keep_value(struct run_output *output, const struct kernel_event *eve
             *vec_push(&output->parts) = (struct kernel_part){arena_dup(&output->arena, part.mime),
                                                              arena_dup(&output->arena, part.bytes)};
     }
+    if (output->parts.len == first) { /* nothing that can be shown */
+        output->dropped_values++;
+        return;
+    }
     *vec_push(&output->values) =
         (struct run_value){.first = first, .count = output->parts.len - first, .main = event->main};
 }

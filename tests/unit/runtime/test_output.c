@@ -115,6 +115,17 @@ TEST(types_are_told_once_and_bytes_as_base64)
     CHECK_INT(json_len(json_get(answer, "data")), 3);
 }
 
+TEST(a_value_of_no_type_is_none)
+{
+    AUTO_RUN_OUTPUT struct run_output output = {0};
+    AUTO_BUF struct buf text = {0};
+    show(&output, true, STR(""), STR("seen by nobody"));
+    CHECK_INT(output.values.len, 0);
+    CHECK_INT(output.dropped_values, 1);
+    put(&output, &text);
+    CHECK(strstr(buf_cstr(&text), "\"results\":[]") != NULL);
+}
+
 TEST(an_end_that_the_code_did_not_mean_is_said)
 {
     struct err err = {0};
