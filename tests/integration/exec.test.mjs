@@ -405,7 +405,9 @@ it('SIGINT and SIGTERM to the caller end the command', async (jail) => {
 
 it('SIGTERM and SIGHUP end a command that stands still', async (jail) => {
   for (const [signal, number] of [['SIGTERM', 15], ['SIGHUP', 1]]) {
-    const child = jail.start(['bash', '-c', 'echo ready; kill -STOP $$; sleep 60'], {});
+    // It is seen to stand still from another process group, which gets no signal.
+    const watch = 'until grep -q "^State:.T" /proc/$1/status; do :; done; echo ready';
+    const child = jail.start(['bash', '-c', 'setsid bash -c "$0" watch $$ & kill -STOP $$; sleep 60', watch], {});
     await once(child.stdout, 'data');
     child.kill(signal);
     const result = await child.done;
