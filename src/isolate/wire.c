@@ -17,7 +17,7 @@ void isolate_wire_put_u32(struct buf *out, uint32_t n)
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-void isolate_wire_put_u64(struct buf *out, uint64_t n)
+static void put_u64(struct buf *out, uint64_t n)
 {
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
@@ -53,7 +53,7 @@ bool isolate_wire_get_u32(struct str *body, uint32_t *ret_n)
     return true;
 }
 
-bool isolate_wire_get_u64(struct str *body, uint64_t *ret_n)
+static bool get_u64(struct str *body, uint64_t *ret_n)
 {
     if (body->len < sizeof *ret_n)
         return false;
@@ -96,8 +96,8 @@ int isolate_wire_take(const struct buf *in, struct isolate_wire_frame *ret_frame
 
 void isolate_wire_put_limits(struct buf *out, const struct isolate_limits *limits)
 {
-    isolate_wire_put_u64(out, (uint64_t)limits->timeout_ms);
-    isolate_wire_put_u64(out, limits->memory_bytes);
+    put_u64(out, (uint64_t)limits->timeout_ms);
+    put_u64(out, limits->memory_bytes);
     isolate_wire_put_u32(out, limits->stack_bytes);
     isolate_wire_put_u32(out, limits->code_chars);
     isolate_wire_put_u32(out, limits->console_lines);
@@ -112,14 +112,14 @@ bool isolate_wire_get_limits(struct str *body, struct isolate_limits *ret_limits
     struct isolate_limits limits = {0};
     uint64_t timeout = 0;
     uint32_t depth = 0;
-    bool ok =
-        isolate_wire_get_u64(body, &timeout) && isolate_wire_get_u64(body, &limits.memory_bytes) &&
-        isolate_wire_get_u32(body, &limits.stack_bytes) &&
-        isolate_wire_get_u32(body, &limits.code_chars) &&
-        isolate_wire_get_u32(body, &limits.console_lines) &&
-        isolate_wire_get_u32(body, &limits.line_bytes) && isolate_wire_get_u32(body, &depth) &&
-        isolate_wire_get_u32(body, &limits.result_items) &&
-        isolate_wire_get_u32(body, &limits.result_bytes);
+    bool ok = get_u64(body, &timeout) && get_u64(body, &limits.memory_bytes) &&
+              isolate_wire_get_u32(body, &limits.stack_bytes) &&
+              isolate_wire_get_u32(body, &limits.code_chars) &&
+              isolate_wire_get_u32(body, &limits.console_lines) &&
+              isolate_wire_get_u32(body, &limits.line_bytes) &&
+              isolate_wire_get_u32(body, &depth) &&
+              isolate_wire_get_u32(body, &limits.result_items) &&
+              isolate_wire_get_u32(body, &limits.result_bytes);
     if (!ok || timeout > 3600000 || depth > 1000)
         return false;
     limits.timeout_ms = (int64_t)timeout;
@@ -178,10 +178,10 @@ void isolate_wire_put_result(struct buf *out, const struct isolate_result *resul
     isolate_wire_put_u32(out, (uint32_t)result->status);
     isolate_wire_put_u32(out, (result->has_value ? RESULT_VALUE : 0u) |
                                   (result->is_gone ? RESULT_GONE : 0u));
-    isolate_wire_put_u64(out, (uint64_t)result->runtime_ns);
+    put_u64(out, (uint64_t)result->runtime_ns);
     for (int i = 0; i < 2; i++) {
-        isolate_wire_put_u64(out, result->lines[i]);
-        isolate_wire_put_u64(out, result->dropped[i]);
+        put_u64(out, result->lines[i]);
+        put_u64(out, result->dropped[i]);
     }
     isolate_wire_put_str(out, buf_str(&result->json));
     isolate_wire_put_str(out, buf_str(&result->text));
@@ -205,10 +205,9 @@ bool isolate_wire_get_result(struct str *body, struct isolate_result *ret_result
     uint64_t runtime = 0;
     isolate_result_done(ret_result);
     bool ok = isolate_wire_get_u32(body, &status) && status <= ISOLATE_CRASH &&
-              isolate_wire_get_u32(body, &flags) && isolate_wire_get_u64(body, &runtime);
+              isolate_wire_get_u32(body, &flags) && get_u64(body, &runtime);
     for (int i = 0; ok && i < 2; i++)
-        ok = isolate_wire_get_u64(body, &ret_result->lines[i]) &&
-             isolate_wire_get_u64(body, &ret_result->dropped[i]);
+        ok = get_u64(body, &ret_result->lines[i]) && get_u64(body, &ret_result->dropped[i]);
     ok = ok && get_buf(body, &ret_result->json) && get_buf(body, &ret_result->text) &&
          get_buf(body, &ret_result->error_name) && get_buf(body, &ret_result->error_message) &&
          get_buf(body, &ret_result->error_stack) && body->len == 0;
