@@ -123,6 +123,10 @@ static const char *hint_of(enum err_code code)
 {
     static const char *const hints[ERR_COUNT] = {
         [ERR_INVALID] = "Correct the arguments and call again.",
+        [ERR_BAD_CWD] = "Start in a directory that is there, such as /workspace.",
+        [ERR_EXEC_FORMAT] = "Run it by its interpreter, or build it for this machine.",
+        [ERR_NOT_EXECUTABLE] = "Run it by its interpreter, or chmod +x it.",
+        [ERR_PROGRAM_NOT_FOUND] = "Look for the program with command -v, or install it.",
         [ERR_NOT_FOUND] = "Look for the right path with list or glob.",
         [ERR_NOT_A_FILE] = "This is a directory: use list or glob.",
         [ERR_NOT_A_DIRECTORY] = "This is a file: use read, or name its directory.",

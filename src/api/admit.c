@@ -88,22 +88,34 @@ bool request_check_origin(struct request *request, const struct request_rules *r
     return false;
 }
 
-void request_refuse_token(struct request *request, const struct request_rules *rules)
+static void refuse_caller(struct request *request, const struct err *why)
+{
+    reply_header(request, "WWW-Authenticate", STR("Bearer"));
+    reply_error(request, why);
+}
+
+/* What may have been a guess counts. */
+static void refuse_guess(struct request *request, const struct request_rules *rules,
+                         const struct err *why)
 {
     struct err err;
     int64_t wait_s =
         rules->guard == NULL ? 0 : guard_fail(rules->guard, request->peer, clock_now_ms());
-    if (wait_s > 0) {
-        (void)err_set(&err, ERR_LIMIT,
-                      "too many wrong tokens from this address; send the right one");
-        reply_header(request, "Retry-After",
-                     arena_printf(&request->arena, "%lld", (long long)wait_s));
-    } else {
-        (void)err_set(&err, ERR_UNAUTHORIZED,
-                      "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
-        reply_header(request, "WWW-Authenticate", STR("Bearer"));
+    if (wait_s <= 0) {
+        refuse_caller(request, why);
+        return;
     }
+    (void)err_set(&err, ERR_LIMIT, "too many wrong tokens from this address; send the right one");
+    reply_header(request, "Retry-After", arena_printf(&request->arena, "%lld", (long long)wait_s));
     reply_error(request, &err);
+}
+
+void request_refuse_token(struct request *request, const struct request_rules *rules)
+{
+    struct err err;
+    (void)err_set(&err, ERR_UNAUTHORIZED,
+                  "send the token: -H \"Authorization: Bearer $(cat TOKEN_FILE)\"");
+    refuse_guess(request, rules, &err);
 }
 
 /* A browser asks this before it sends a page's request; it carries no token. */
@@ -124,8 +136,7 @@ static void answer_preflight(struct request *request)
     reply_empty(request, 204);
 }
 
-static bool check_token(struct request *request, const struct request_rules *rules,
-                        const struct route *route)
+static bool check_token(struct request *request, const struct request_rules *rules)
 {
     struct err err;
     if (request_count_headers(request, "Authorization") > 1) {
@@ -138,11 +149,17 @@ static bool check_token(struct request *request, const struct request_rules *rul
     if (str_eq_nocase(scheme, STR("Bearer ")) &&
         rules->check_token(rules->ctx, str_slice(given, 7, given.len), &request->caller))
         return true;
-    if (given.len == 0 && route != NULL && route->is_signed && rules->check_signature != NULL &&
-        rules->check_signature(rules->ctx, request, &request->caller))
-        return true;
-    request_refuse_token(request, rules);
-    return false;
+    enum sign_found found =
+        given.len > 0 || rules->check_signature == NULL
+            ? SIGN_NONE
+            : rules->check_signature(rules->ctx, request, &request->caller, &err);
+    if (found == SIGN_WRONG)
+        refuse_guess(request, rules, &err);
+    else if (found == SIGN_EXPIRED)
+        refuse_caller(request, &err);
+    else if (found == SIGN_NONE)
+        request_refuse_token(request, rules);
+    return found == SIGN_GOOD;
 }
 
 static bool check_rate(struct request *request, const struct request_rules *rules)
@@ -309,8 +326,8 @@ void request_begin(struct request *request, const struct request_rules *rules)
         return;
     }
     bool is_open = match->route != NULL && match->route->scope == SCOPE_OPEN;
-    if (!is_open && (!check_token(request, rules, match->route) ||
-                     !check_draining(request, rules) || !check_rate(request, rules)))
+    if (!is_open && (!check_token(request, rules) || !check_draining(request, rules) ||
+                     !check_rate(request, rules)))
         return;
     if (check_route(request) && check_scope(request) && check_query(request))
         (void)check_body_size(request);

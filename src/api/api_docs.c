@@ -36,10 +36,13 @@ static const char intro[] =
     "`limit_reached` (429, with `Retry-After`), `unavailable` (503, the server is\n  stopping). "
     "An id of another tenant is `not_found`, as one that is not there.\n"
     "- **`X-Request-Id`** is taken from the request or made, and stands in answer and log.\n"
-    "- **`Idempotency-Key`** where an operation lists it: a sandbox, session or volume is made "
-    "once, "
-    "and the same key again\n  gives it; a command is started once, and the same key again is a "
-    "`conflict` that names it. So is a key that comes\n  with another body.\n"
+    "- **`Idempotency-Key`** where an operation lists it: a sandbox, session, volume, fork, "
+    "checkpoint or snapshot is made\n  once, and the same key with the same request gives it "
+    "again, "
+    "also after a restart of the server; who asks while the\n  first call is under way gets its "
+    "answer. A command is started once, and the same key again is a `conflict` that names\n  it. "
+    "So "
+    "is a key that comes with another request. Keys are kept for a day.\n"
     "- **Streams** of events are `text/event-stream`, or one JSON object a line with "
     "`Accept: application/x-ndjson`.\n  Silence is broken by a heartbeat each 15 s. Events with "
     "an id can be resumed behind it with `Last-Event-ID` (or\n  `?after=`). When the server "
@@ -113,7 +116,7 @@ static void put_answer(const struct route *row, struct buf *out)
     buf_put_cstr(out, ".");
     bool any = false;
     for (enum err_code code = 0; code < ERR_COUNT; code++) {
-        if ((row->errors & (1U << code)) == 0)
+        if ((row->errors & (UINT64_C(1) << code)) == 0)
             continue;
         buf_printf(out, "%s`%s`", any ? ", " : " Fails with ", err_wire_name(code));
         any = true;
@@ -184,7 +187,8 @@ static void put_row(const struct route *row, struct buf *out)
     if (row->scope == SCOPE_OPEN)
         buf_put_cstr(out, " Needs no token.\n");
     else
-        buf_printf(out, " Scope `%s`.\n", scope_name(row->scope));
+        buf_printf(out, " Scope `%s`.%s\n", scope_name(row->scope),
+                   row->is_create ? " Takes `Idempotency-Key`." : "");
     put_query(row, out);
     if (row->takes == FORM_BYTES)
         buf_put_cstr(out, "\nThe body is raw bytes.\n");

@@ -179,9 +179,9 @@ static void put_success(struct json_out *out, const struct route *row)
 }
 
 /* What any request with a token may meet, and what a body may. */
-static uint32_t all_errors(const struct route *row)
+static uint64_t all_errors(const struct route *row)
 {
-    uint32_t errors = row->errors | E(INVALID) | E(MISDIRECTED) | E(FORBIDDEN) | E(INTERNAL);
+    uint64_t errors = row->errors | E(INVALID) | E(MISDIRECTED) | E(FORBIDDEN) | E(INTERNAL);
     if (row->scope != SCOPE_OPEN)
         errors |= E(UNAUTHORIZED) | E(LIMIT) | E(UNAVAILABLE);
     if (row->request != NULL)
@@ -191,11 +191,11 @@ static uint32_t all_errors(const struct route *row)
 
 static void put_errors(struct json_out *out, const struct route *row)
 {
-    uint32_t errors = all_errors(row);
+    uint64_t errors = all_errors(row);
     for (int status = 400; status < 600; status++) {
         AUTO_BUF struct buf codes = {0};
         for (enum err_code code = 0; code < ERR_COUNT; code++)
-            if ((errors & (1U << code)) != 0 && err_http_status(code) == status)
+            if ((errors & (UINT64_C(1) << code)) != 0 && err_http_status(code) == status)
                 buf_printf(&codes, "%s`%s`", codes.len > 0 ? " or " : "", err_wire_name(code));
         if (codes.len == 0)
             continue;

@@ -3,6 +3,7 @@
 #include "api/flow.h"
 #include "api/gzip.h"
 #include "api/http.h"
+#include "api/place.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -293,15 +294,9 @@ void reply_error_at(struct request *request, const struct err *err, struct str p
 
 void reply_error(struct request *request, const struct err *err)
 {
-    reply_error_at(request, err, (struct str){0});
-}
-
-/* The member that a schema's complaint begins with: "limits.memoryMb must be ...". */
-static struct str place_of(const char *message)
-{
-    struct str first = str_slice(str_of(message), 0, str_find_char(str_of(message), ' '));
-    bool is_name = first.len > 0 && !str_eq(first, STR("there")) && !str_eq(first, STR("the"));
-    return is_name ? first : (struct str){0};
+    const struct route *route = request->match.route;
+    struct json_t *schema = route == NULL ? NULL : route->schema;
+    reply_error_at(request, err, place_of_member(&request->arena, schema, err->msg));
 }
 
 static bool check_body(struct request *request)
@@ -319,7 +314,7 @@ static bool check_body(struct request *request)
         return false;
     }
     if (schema_check(route->schema, request->json, "", &err) < 0) {
-        reply_error_at(request, &err, place_of(err.msg));
+        reply_error_at(request, &err, place_of_schema(&request->arena, err.msg));
         return false;
     }
     return true;

@@ -8,6 +8,7 @@
  * (reply_*), one whose bytes come over time (api/flow.h) or another protocol (reply_upgrade). */
 
 #include "api/route.h"
+#include "api/sign.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/id.h"
@@ -120,7 +121,8 @@ struct request_rules {
     const char *const *cors_origins;
     bool (*check_token)(void *ctx, struct str token, struct caller *ret_caller);
     /* A URL that carries its own permission; NULL: none does. */
-    bool (*check_signature)(void *ctx, struct request *request, struct caller *ret_caller);
+    enum sign_found (*check_signature)(void *ctx, struct request *request,
+                                       struct caller *ret_caller, struct err *err);
     /* Seconds until this caller may ask again; 0: now. NULL: always. */
     int64_t (*check_rate)(void *ctx, const struct caller *caller);
     /* A Host that names a door inside a sandbox: gives the path to serve. NULL: there are none. */
@@ -179,9 +181,10 @@ void reply_body(struct request *request, int status, const char *content_type, s
 void reply_json(struct request *request, int status, struct buf *json);
 void reply_text(struct request *request, int status, const char *text);
 void reply_empty(struct request *request, int status);
-/* {"error":{"code","message","requestId"}}, status from the one table. */
+/* {"error":{"code","message","path"?,"requestId"}}, status from the one table; the path is the
+ * member of the body that the message begins with, if any (api/place.h). */
 void reply_error(struct request *request, const struct err *err);
-/* With "path": which file, or which member of the body, it is about. */
+/* With a path of the caller's: which file it is about. */
 void reply_error_at(struct request *request, const struct err *err, struct str path);
 /* Before the reply. The value is copied. */
 void reply_header(struct request *request, const char *name, struct str value);

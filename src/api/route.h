@@ -7,6 +7,7 @@
  * Rows are tried in order: a literal path stands before one with a name in its place. Tables end
  * with a row without pattern. */
 
+#include "base/err.h"
 #include "base/str.h"
 
 struct err;
@@ -53,7 +54,8 @@ enum route_form {
 #define JSON(...) #__VA_ARGS__
 
 /* For `errors`: what else may come back, beside what every route may say. */
-#define E(name) (1U << ERR_##name)
+#define E(name) (UINT64_C(1) << ERR_##name)
+static_assert(ERR_COUNT <= 64, "a bit for each");
 
 struct route {
     const char *method;  /* "GET" also serves HEAD; "*" is any */
@@ -69,7 +71,7 @@ struct route {
     enum route_form takes; /* how the body comes: FORM_JSON is a body only with `request` */
     enum route_form gives;
     int status;      /* of success; 0 is 200 */
-    uint32_t errors; /* E(NOT_FOUND) | ... */
+    uint64_t errors; /* E(NOT_FOUND) | ... */
     /* What curl gets behind method, token and address: "-d '{}'". NULL: it cannot be tried alone.
      */
     const char *example;

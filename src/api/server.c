@@ -140,10 +140,11 @@ static bool check_token(void *ctx, struct str token, struct caller *ret_caller)
     return true;
 }
 
-static bool check_signature(void *ctx, struct request *request, struct caller *ret_caller)
+static enum sign_found check_signature(void *ctx, struct request *request,
+                                       struct caller *ret_caller, struct err *err)
 {
     struct server *server = ctx;
-    return sign_check(&server->api, request, ret_caller);
+    return sign_check(&server->api, request, ret_caller, err);
 }
 
 static bool find_port(void *ctx, struct request *request, struct str host)

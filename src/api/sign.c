@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/request.h"
 #include "base/clock.h"
+#include "base/err.h"
 
 enum { BLOCK = 64 };
 
@@ -78,21 +79,42 @@ void sign_url(const struct api *api, struct str method, struct str door, struct 
     buf_printf(out, "&signature=%s", signature);
 }
 
-bool sign_check(const struct api *api, struct request *request, struct caller *ret_caller)
+static enum sign_found refuse_date(int64_t expires_s, struct err *err)
 {
-    char right[HASH_HEX_SIZE];
+    char text[CLOCK_TEXT_SIZE];
+    clock_format_utc(expires_s * 1000, text);
+    (void)err_set(err, ERR_UNAUTHORIZED,
+                  "this signed URL expired at %s; ask for a new one with POST .../files/sign",
+                  text);
+    return SIGN_EXPIRED;
+}
+
+/* Only who has the right signature is told that it has expired. */
+enum sign_found sign_check(const struct api *api, struct request *request,
+                           struct caller *ret_caller, struct err *err)
+{
+    char right[HASH_HEX_SIZE] = "";
     struct str path, expires, tenant, given;
-    int64_t expires_s;
-    if (!request_query(request, "path", &path) || !request_query(request, "expires", &expires) ||
-        !request_query(request, "tenant", &tenant) ||
-        !request_query(request, "signature", &given) || given.len != HASH_HEX_SIZE - 1 ||
-        tenant.len > TENANT_MAX || !str_to_i64(expires, 0, INT64_MAX / 1000, &expires_s))
-        return false;
+    int64_t expires_s = 0;
+    const struct route *route = request->match.route;
+    if (!request_query(request, "signature", &given))
+        return SIGN_NONE;
     struct str method = str_eq(request->method, STR("HEAD")) ? STR("GET") : request->method;
-    signature_of(api, method, request->path, tenant, path, expires_s, right);
-    if (!hash_equal(right, given.ptr, given.len) || expires_s * 1000 < clock_date_ms())
-        return false;
+    if (route != NULL && route->is_signed && request_query(request, "path", &path) &&
+        request_query(request, "expires", &expires) && request_query(request, "tenant", &tenant) &&
+        tenant.len <= TENANT_MAX && str_to_i64(expires, 0, INT64_MAX / 1000, &expires_s))
+        signature_of(api, method, request->path, tenant, path, expires_s, right);
+    if (right[0] == '\0' || given.len != HASH_HEX_SIZE - 1 ||
+        !hash_equal(right, given.ptr, given.len)) {
+        (void)err_set(
+            err, ERR_UNAUTHORIZED,
+            "the URL's signature is not for this method and path, or the URL was changed; "
+            "ask for a new one with POST .../files/sign");
+        return SIGN_WRONG;
+    }
+    if (expires_s * 1000 < clock_date_ms())
+        return refuse_date(expires_s, err);
     *ret_caller = (struct caller){.token_id = "signed", .scopes = SCOPE_BIT(SCOPE_FILES)};
     (void)snprintf(ret_caller->tenant, sizeof ret_caller->tenant, "%.*s", STR_ARG(tenant));
-    return true;
+    return SIGN_GOOD;
 }

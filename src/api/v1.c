@@ -23,8 +23,9 @@ struct engine_caller v1_caller(struct request *request)
         char *hex = arena_alloc(&request->arena, HASH_HEX_SIZE);
         hash_sha256_hex(buf_str(&request->body), hex);
         result.request_hash = str_of(hex);
-        result.key = arena_printf(&request->arena, "%s %.*s %.*s", request->match.route->pattern,
-                                  STR_ARG(request_param(request, "id")), STR_ARG(key));
+        result.key = key;
+        result.key_scope = arena_printf(&request->arena, "%s %.*s", request->match.route->pattern,
+                                        STR_ARG(request_param(request, "id")));
     }
     return result;
 }

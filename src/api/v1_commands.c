@@ -347,7 +347,8 @@ static const struct route_query stdin_query[] = {
 };
 
 #define NOUN "commands"
-#define STARTS (E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(BUSY) | E(TOO_LARGE) | E(NO_SPACE))
+#define STARTS (E(BAD_CWD) | E(EXEC_FORMAT) | E(NOT_EXECUTABLE) | E(NOT_FOUND) | \
+    E(PROGRAM_NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(BUSY) | E(TOO_LARGE) | E(NO_SPACE))
 #define ACTS (E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED))
 #define M_COMMAND \
     JSON("argv": {"type": "array", "minItems": 1, "maxItems": 4096, "items": {"type": "string"}, \

@@ -282,7 +282,8 @@ static const struct route_query delete_query[] = {
      .response = "FileAnswer", .errors = V1_FILE_FAILS, \
      .example = "-d '{\"path\": \"/workspace/link\", \"target\": \"hello.txt\"}'"}, \
     {"POST", place "/files/sign", sign, "Make a URL that needs no token", SCOPE_FILES, NOUN, \
-     .details = "For one file and one method, until it expires.", \
+     .details = "For one file and one method, until it expires. One that has is refused with its date; one " \
+                "that was changed, or is used for something else, as a wrong signature.", \
      .request = V1_NEEDS(JSON(["path"]), M_PATH "," JSON("method": {"type": "string", "enum": ["GET", "PUT"]}) "," \
         JSON("expiresSeconds": {"type": "integer", "minimum": 1, "maximum": 604800})), \
      .response = "SignedUrl", .example = "-d '{\"path\": \"/workspace/hello.txt\"}'"}

@@ -66,6 +66,9 @@ static void upload(struct request *request, void *ctx)
     up->request = request;
     (void)request_query(request, "slug", &slug);
     (void)request_query(request, "form", &form);
+    if (caller.key.len > 0) /* the bytes are the engine's to hash */
+        caller.request_hash =
+            arena_printf(&request->arena, "%.*s\n%.*s\n", STR_ARG(slug), STR_ARG(form));
     enum snapshot_form kind = str_eq(form, STR("export")) ? SNAPSHOT_EXPORT : SNAPSHOT_TAR;
     if (engine_snapshot_upload(api->engine, &caller, slug, kind, &writer_calls, up, &up->writer,
                                &err) < 0) {
@@ -105,7 +108,7 @@ const struct route v1_snapshot_byte_routes[] = {
                 "size of the archive. An export is held against its manifest. What is refused "
                 "leaves nothing.",
      .errors = E(CONFLICT) | E(TOO_LARGE) | E(UNSUPPORTED) | E(NO_SPACE) | E(READ_ONLY) | E(BUSY) |
-               E(LIMIT),
+               E(LIMIT), .is_create = true,
      .example = "?form=tar -T tree.tar"},
     {"GET", "/v1/snapshots/{id}/export", download, "Take a snapshot along", SCOPE_FILES, NOUN,
      .details = "A tar.zst with a manifest, for /v1/snapshots/upload?form=export anywhere.",

@@ -90,7 +90,7 @@ const struct route v1_snapshot_routes[] = {
         JSON("directory": {"type": "string", "maxLength": 4096})),
      .response = "Snapshot", .status = 201,
      .errors = E(NOT_FOUND) | E(CONFLICT) | E(GONE) | E(UNSUPPORTED) | E(NO_SPACE) | E(BUSY) | E(TIMEOUT),
-     .example = "-d '{\"sandbox\": \"'$SANDBOX'\"}'"},
+     .is_create = true, .example = "-d '{\"sandbox\": \"'$SANDBOX'\"}'"},
     {"GET", "/v1/snapshots", list, "List snapshots", SCOPE_READ, NOUN, .query = v1_page_query,
      .response = "SnapshotList", .example = ""},
     {"GET", "/v1/snapshots/{id}", get, "Look at a snapshot", SCOPE_READ, NOUN,

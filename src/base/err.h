@@ -16,11 +16,15 @@
     X(INVALID_PATTERN, "invalid_pattern", 400)                                                     \
     X(ZONE_NOT_CONFIGURED, "zone_not_configured", 400)                                             \
     X(PATTERN_TOO_COMPLEX, "pattern_too_complex", 400)                                             \
+    X(BAD_CWD, "bad_cwd", 400)                                                                     \
+    X(EXEC_FORMAT, "exec_format_error", 400)                                                       \
     X(UNAUTHORIZED, "unauthorized", 401)                                                           \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
     X(PATH_ESCAPES, "path_escapes", 403)                                                           \
     X(READ_ONLY, "read_only", 403)                                                                 \
+    X(NOT_EXECUTABLE, "not_executable", 403)                                                       \
     X(NOT_FOUND, "not_found", 404)                                                                 \
+    X(PROGRAM_NOT_FOUND, "program_not_found", 404)                                                 \
     X(METHOD, "method_not_allowed", 405)                                                           \
     X(CONFLICT, "conflict", 409)                                                                   \
     X(NO_MATCH, "no_match", 409)                                                                   \

@@ -260,7 +260,7 @@ static int report(const struct err *err)
     AUTO_BUF struct buf line = {0};
     cli_put_plain(&line, str_of(err->msg));
     (void)fprintf(stderr, "sandglass: %s\n", buf_cstr(&line));
-    return err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    return err->code == ERR_INVALID || err->code == ERR_BAD_CWD ? EXIT_USAGE : EXIT_FAILED;
 }
 
 /* What could not be printed was not done. */

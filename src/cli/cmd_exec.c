@@ -11,69 +11,6 @@
 #include "cli/commands.h"
 #include "cli/exec.h"
 #include "cli/net_arg.h"
-#include "engine/config.h"
-
-static bool is_none(const char *text)
-{
-    return strcmp(text, "none") == 0;
-}
-
-/* "64m", or "64m:1000" with a number of files. */
-static int parse_disk(const char *text, struct jail_limits *limits, struct err *err)
-{
-    char size[32];
-    const char *colon = strchr(text, ':');
-    struct str first = str_n(text, colon == NULL ? strlen(text) : (size_t)(colon - text));
-    if (str_to_cstr(first, size, sizeof size, err) < 0 ||
-        (colon != NULL && !str_to_i64(str_of(colon + 1), 1, INT64_MAX, &limits->disk_inodes)))
-        return err_set(err, ERR_INVALID, "exec: --disk '%s' is not a size like 64m or 64m:1000",
-                       text);
-    return cli_read_size("disk", size, &limits->disk_bytes, err) < 0 ? err_wrap(err, "exec") : 0;
-}
-
-/* What the configuration says holds where no option does. */
-static int read_config(const struct cli_call *call, struct exec_request *request, struct err *err)
-{
-    struct jail_limits *limits = &request->plan.limits;
-    AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0)
-        return -1;
-    if (exec_net_read(call, config, request, err) < 0)
-        return err_wrap(err, "exec");
-    limits->memory_bytes = config->jail.memory_mb << 20;
-    limits->pids = config->jail.pids;
-    limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
-    return 0;
-}
-
-static int read_limits(const struct cli_call *call, struct exec_request *request, struct err *err)
-{
-    struct jail_limits *limits = &request->plan.limits;
-    const char *memory = cli_value(call, "memory"), *cpus = cli_value(call, "cpus");
-    const char *pids = cli_value(call, "pids"), *disk = cli_value(call, "disk");
-    const char *timeout = cli_value(call, "timeout");
-    double cores = 0;
-    if (read_config(call, request, err) < 0)
-        return -1;
-    if (memory != NULL && is_none(memory))
-        limits->memory_bytes = JAIL_UNLIMITED;
-    else if (memory != NULL && cli_read_size("memory", memory, &limits->memory_bytes, err) < 0)
-        return err_wrap(err, "exec");
-    if (cpus != NULL && is_none(cpus))
-        limits->cpu_milli = JAIL_UNLIMITED;
-    else if (cpus != NULL && (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
-        return err_set(err, ERR_INVALID, "exec: --cpus '%s' is not a number like 0.5 or 2", cpus);
-    else if (cpus != NULL)
-        limits->cpu_milli = (int64_t)(cores * 1000);
-    if (pids != NULL && !str_to_i64(str_of(pids), 1, INT32_MAX, &limits->pids))
-        return err_set(err, ERR_INVALID, "exec: --pids '%s' is not a number", pids);
-    request->limits_disk = disk != NULL;
-    if (disk != NULL && parse_disk(disk, limits, err) < 0)
-        return -1;
-    if (timeout != NULL && cli_read_time("timeout", timeout, &request->timeout_ms, err) < 0)
-        return err_wrap(err, "exec");
-    return 0;
-}
 
 /* The real, absolute name: a relative one means nothing to the warden. */
 static const char *real_path(struct exec_request *request, const char *path, struct err *err)
@@ -178,7 +115,7 @@ static int read_request(const struct cli_call *call, struct exec_request *reques
 {
     request->json = cli_has(call, "json");
     read_command(call, request);
-    if (read_limits(call, request, err) < 0 || read_places(call, request, err) < 0 ||
+    if (exec_limits_read(call, request, err) < 0 || read_places(call, request, err) < 0 ||
         read_env(call, request, err) < 0)
         return -1;
     if (jail_command_check(&request->command, err) < 0)

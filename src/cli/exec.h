@@ -84,6 +84,10 @@ int exec_refused_code(const struct err *err);
 void exec_put_json(struct buf *out, const struct exec_result *result, const struct err *failed);
 void exec_put_blocked(struct json_out *json, const struct exec_result *result); /* a member */
 
+/* Limits and deadline, and the network with them: the configuration's, then those of options. */
+int exec_limits_read(const struct cli_call *call, struct exec_request *request,
+                     struct err *err) MUST_USE;
+
 /* What --allow-host, --deny-host, --secret, --net-* and the configuration say about the network.
  * Takes the variables of secrets out of the environment: before anything is started. */
 int exec_net_read(const struct cli_call *call, const struct config *config,

@@ -1,6 +1,5 @@
 /* What is said about a command that ran: exit code and JSON. */
 
-#include <errno.h>
 #include <signal.h>
 
 #include "base/defended.h"
@@ -138,12 +137,11 @@ int exec_exit_code(const struct exec_result *result)
 
 int exec_refused_code(const struct err *err)
 {
-    switch (err->sys) {
-    case ENOENT:
-    case ENOTDIR:
-        return err->code == ERR_NOT_FOUND ? NOT_FOUND : NOT_MADE;
-    case EACCES:
-    case ENOEXEC:
+    switch (err->code) {
+    case ERR_PROGRAM_NOT_FOUND:
+        return NOT_FOUND;
+    case ERR_NOT_EXECUTABLE:
+    case ERR_EXEC_FORMAT:
         return NOT_RUNNABLE;
     default:
         return NOT_MADE;

@@ -10,6 +10,7 @@ static void run(struct loop_task *task)
     struct engine *engine = answer->engine;
     engine->answers--;
     loop_release(engine->loop);
+    key_end(answer->claim, answer->failed ? &answer->err : NULL);
     answer->deliver(answer, answer->failed ? &answer->err : NULL);
     if (answer->secret != NULL) {
         explicit_bzero(answer->secret, strlen(answer->secret));
@@ -52,6 +53,35 @@ void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...
     va_end(args);
     (void)err_set(&err, code, "%s", text);
     answer_give(answer, &err);
+}
+
+static void on_known(struct key_wait *wait, struct str object, const struct err *why)
+{
+    struct answer *answer = (struct answer *)((char *)wait - offsetof(struct answer, wait));
+    if (why == NULL)
+        answer->known(answer, object);
+    answer_give(answer, why);
+}
+
+int answer_claim(struct answer *answer, const struct engine_caller *caller, key_is_there *is_there,
+                 answer_known *known, struct err *err)
+{
+    struct str object = {0};
+    answer->known = known;
+    answer->wait.call = on_known;
+    switch (
+        key_claim(answer->engine, caller, is_there, &answer->wait, &object, &answer->claim, err)) {
+    case KEY_REFUSED:
+        return -1;
+    case KEY_FREE:
+        return 0;
+    case KEY_KNOWN:
+        on_known(&answer->wait, object, NULL);
+        return 1;
+    case KEY_WAITS:
+        break;
+    }
+    return 1;
 }
 
 static void deliver_plain(struct answer *answer, const struct err *why)

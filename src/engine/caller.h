@@ -32,6 +32,7 @@ struct engine_caller {
     /* Makes a create repeatable: the same key gives the object that the first call made, CONFLICT
      * when it came with another `request_hash`. Empty for none. */
     struct str key;
+    struct str key_scope;    /* the verb and what it is about: each has keys of its own */
     struct str request_hash; /* hex, of the request as it came */
 };
 

@@ -398,7 +398,7 @@ static int check_texts(const struct command_spec *spec, struct err *err)
         return err_set(err, ERR_TOO_LARGE, "argv: more than 64 KiB");
     if (spec->cwd.len > 0 && (spec->cwd.ptr[0] != '/' || spec->cwd.len > 4095 ||
                               str_find_char(spec->cwd, '\0') != spec->cwd.len))
-        return err_set(err, ERR_INVALID, "cwd: an absolute path is needed");
+        return err_set(err, ERR_BAD_CWD, "cwd: an absolute path is needed");
     if (spec->user.len > 0 && !str_eq(spec->user, STR("sandbox")))
         return err_set(err, ERR_UNSUPPORTED, "user: commands run as 'sandbox'");
     if (spec->input.len > COMMAND_STDIN_MAX)

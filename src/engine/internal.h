@@ -3,6 +3,7 @@
 /* The engine from inside, for engine/ alone: its tables, and what the nouns do for each other. */
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -26,6 +27,20 @@ enum {
 
 /* --- Answers: who waits for a verb --- */
 
+/* Somebody who waits for another call's answer; see key_claim.c. */
+struct key_wait {
+    struct key_wait *next;
+    char hash[HASH_HEX_SIZE];
+    void (*call)(struct key_wait *wait, struct str object, const struct err *why);
+};
+
+/* An object that has been deleted since leaves its key free. */
+typedef bool key_is_there(struct engine *engine, struct str object);
+
+/* Makes the answer tell of what an earlier call with its key has made. */
+struct answer;
+typedef void answer_known(struct answer *answer, struct str object);
+
 /* Made when the verb is called, given exactly once, delivered on a later turn of the loop. */
 struct answer {
     struct loop_task task;
@@ -48,7 +63,10 @@ struct answer {
     uint64_t number;  /* or its order, for sessions */
     void *data;       /* the verb's own */
     enum engine_tier tier;
-    char *secret; /* of a token; wiped */
+    char *secret;            /* of a token; wiped */
+    struct key_claim *claim; /* of its caller's key; ended when it is delivered */
+    struct key_wait wait;
+    answer_known *known;
     struct err err;
     bool failed;
 };
@@ -60,6 +78,10 @@ struct answer *answer_plain(struct engine *engine, engine_done *done, void *ctx)
 struct answer *answer_sandbox(struct engine *engine, sandbox_done *done, void *ctx);
 /* NULL `why` for success. */
 void answer_give(struct answer *answer, const struct err *why);
+/* Before a create begins. 0: it shall; -1: `err` is the answer; 1: an earlier call with the same
+ * key has the answer, and it is on its way. */
+int answer_claim(struct answer *answer, const struct engine_caller *caller, key_is_there *is_there,
+                 answer_known *known, struct err *err) MUST_USE;
 void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* --- Objects --- */
@@ -135,6 +157,7 @@ struct engine {
     struct volume *volumes_coming; /* whose directories are being made */
     struct sandbox *leaving;       /* removed, and somebody still points at them */
     struct map keys;
+    struct key_claim *claims; /* of calls that are under way */
     int64_t last_order;
     uint64_t last_seq;
     struct timer *tick;
@@ -340,11 +363,39 @@ int key_find(struct engine *engine, const struct engine_caller *caller, struct s
              struct err *err) MUST_USE;
 void key_remember(struct engine *engine, const struct engine_caller *caller, struct str object,
                   struct store_batch *batch);
+void key_put_id(const struct engine_caller *caller, struct buf *out);
+void key_put(struct engine *engine, struct str id, struct str hash, struct str object,
+             struct store_batch *batch);
+void key_drop(struct engine *engine, struct str id);
+struct str key_object(const struct engine *engine, struct str id); /* empty: there is none */
+int key_refuse(struct str key, struct err *err); /* it came with another request */
 void key_forget(struct engine *engine, struct str tenant, struct str object,
                 struct store_batch *batch);
 void key_sweep(struct engine *engine);
 int key_load(struct engine *engine, struct err *err) MUST_USE;
 void key_done(struct engine *engine);
+
+/* key_claim.c. The first call with a key has the claim; who comes before its end waits and is told
+ * the object that it made, or why there is none. */
+enum key_found {
+    KEY_REFUSED,
+    KEY_FREE,  /* go on; the claim (NULL without a key) is to be ended */
+    KEY_KNOWN, /* `ret_object` was made before; borrowed until the next call of these */
+    KEY_WAITS, /* `wait` is called */
+};
+struct key_claim;
+enum key_found key_claim(struct engine *engine, const struct engine_caller *caller,
+                         key_is_there *is_there, struct key_wait *wait, struct str *ret_object,
+                         struct key_claim **ret_claim, struct err *err) MUST_USE;
+/* Has a call had it before, with whatever request? */
+bool key_is_taken(struct engine *engine, const struct engine_caller *caller,
+                  key_is_there *is_there);
+/* Of a request that was not known whole when the key was claimed; before key_keep. */
+void key_claim_hash(struct key_claim *claim, struct str hash);
+/* In the batch that records the object. These two do nothing for NULL. */
+void key_keep(struct key_claim *claim, struct str object, struct store_batch *batch);
+/* Frees the claim; `why` when there is no object after all. */
+void key_end(struct key_claim *claim, const struct err *why);
 
 /* token.c */
 int token_load(struct engine *engine, struct err *err) MUST_USE;

@@ -10,10 +10,12 @@ struct key {
     int64_t created_ms;
 };
 
-static void put_id(const struct engine_caller *caller, struct buf *out)
+void key_put_id(const struct engine_caller *caller, struct buf *out)
 {
     buf_put(out, caller->tenant);
     buf_put_char(out, '\n'); /* in no tenant's name */
+    buf_put(out, caller->key_scope);
+    buf_put_char(out, ' ');
     buf_put(out, caller->key);
 }
 
@@ -27,6 +29,15 @@ static struct key *key_free(struct key *key)
     return NULL;
 }
 
+int key_refuse(struct str key, struct err *err)
+{
+    bool is_shown = key.len <= 100 && str_is_utf8(key);
+    return err_set(err, ERR_CONFLICT,
+                   "Idempotency-Key%s%.*s%s came with another request before; use a new one",
+                   is_shown ? " '" : "", is_shown ? (int)key.len : 0, is_shown ? key.ptr : "",
+                   is_shown ? "'" : "");
+}
+
 int key_find(struct engine *engine, const struct engine_caller *caller, struct str *ret_object,
              struct err *err)
 {
@@ -34,16 +45,21 @@ int key_find(struct engine *engine, const struct engine_caller *caller, struct s
     if (caller->key.len == 0)
         return 0;
     if (caller->key.len > 255)
-        return err_set(err, ERR_INVALID, "the idempotency key is longer than 255 bytes");
-    put_id(caller, &id);
+        return err_set(err, ERR_INVALID, "Idempotency-Key: longer than 255 bytes");
+    key_put_id(caller, &id);
     const struct key *key = map_get(&engine->keys, buf_str(&id));
     if (key == NULL)
         return 0;
     if (!str_eq(str_of(key->hash), caller->request_hash))
-        return err_set(err, ERR_CONFLICT,
-                       "this idempotency key came with another request before; use a new one");
+        return key_refuse(caller->key, err);
     *ret_object = str_of(key->object);
     return 1;
+}
+
+struct str key_object(const struct engine *engine, struct str id)
+{
+    const struct key *key = map_get(&engine->keys, id);
+    return key == NULL ? (struct str){0} : str_of(key->object);
 }
 
 static char *copy_of(struct str text)
@@ -64,20 +80,32 @@ static void add(struct engine *engine, struct str id, struct str hash, struct st
     (void)key_free(map_put(&engine->keys, id, key));
 }
 
+void key_put(struct engine *engine, struct str id, struct str hash, struct str object,
+             struct store_batch *batch)
+{
+    int64_t now = clock_date_ms();
+    add(engine, id, hash, object, now);
+    store_put(
+        batch, &store_idempotency_keys,
+        &(struct store_key){.id = id, .request_hash = hash, .object = object, .created_ms = now});
+}
+
 void key_remember(struct engine *engine, const struct engine_caller *caller, struct str object,
                   struct store_batch *batch)
 {
     AUTO_BUF struct buf id = {0};
     if (caller->key.len == 0)
         return;
-    put_id(caller, &id);
-    int64_t now = clock_date_ms();
-    add(engine, buf_str(&id), caller->request_hash, object, now);
-    store_put(batch, &store_idempotency_keys,
-              &(struct store_key){.id = buf_str(&id),
-                                  .request_hash = caller->request_hash,
-                                  .object = object,
-                                  .created_ms = now});
+    key_put_id(caller, &id);
+    key_put(engine, buf_str(&id), caller->request_hash, object, batch);
+}
+
+void key_drop(struct engine *engine, struct str id)
+{
+    struct store_batch *batch = store_begin(engine->store);
+    store_remove(batch, &store_idempotency_keys, id);
+    (void)key_free(map_remove(&engine->keys, id));
+    store_commit(batch, STORE_QUICK, NULL, NULL);
 }
 
 void key_forget(struct engine *engine, struct str tenant, struct str object,

@@ -246,21 +246,35 @@ struct shooting {
     char *name;
 };
 
+static const struct checkpoint *checkpoint_of(const struct engine *engine, struct str id)
+{
+    MAP_EACH (entry, &engine->sandboxes) {
+        const struct sandbox *sandbox = entry->value;
+        VEC_EACH (checkpoint, &sandbox->checkpoints)
+            if (str_eq(str_of(checkpoint->id), id))
+                return checkpoint;
+    }
+    return NULL;
+}
+
 static void deliver_checkpoint(struct answer *answer, const struct err *why)
 {
     struct sandbox_checkpoint shown = {.id = str_of(answer->id)};
-    if (why != NULL) {
-        answer->done.checkpoint(answer->ctx, NULL, why);
-        return;
-    }
-    MAP_EACH (entry, &answer->engine->sandboxes) {
-        const struct sandbox *sandbox = entry->value;
-        VEC_EACH (checkpoint, &sandbox->checkpoints)
-            if (strcmp(checkpoint->id, answer->id) == 0)
-                shown = (struct sandbox_checkpoint){
-                    str_of(checkpoint->id), str_of(checkpoint->name), checkpoint->created_ms};
-    }
-    answer->done.checkpoint(answer->ctx, &shown, NULL);
+    const struct checkpoint *made =
+        why == NULL ? checkpoint_of(answer->engine, str_of(answer->id)) : NULL;
+    if (made != NULL)
+        shown = (struct sandbox_checkpoint){str_of(made->id), str_of(made->name), made->created_ms};
+    answer->done.checkpoint(answer->ctx, why == NULL ? &shown : NULL, why);
+}
+
+static bool has_checkpoint(struct engine *engine, struct str id)
+{
+    return checkpoint_of(engine, id) != NULL;
+}
+
+static void tell_checkpoint(struct answer *answer, struct str id)
+{
+    (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
 }
 
 static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
@@ -283,6 +297,7 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
         sandbox_save(sandbox, batch);
         feed_publish(sandbox->engine, batch, EVENT_SANDBOX_CHECKPOINT, sandbox->info.tenant,
                      str_of(id), sandbox->info.id, "", shooting->name);
+        key_keep(answer->claim, str_of(id), batch);
         sandbox_commit(sandbox, batch, STORE_DURABLE, answer);
         memcpy(answer->id, id, sizeof id);
     }
@@ -323,10 +338,14 @@ void engine_sandbox_checkpoint(struct engine *engine, const struct engine_caller
 {
     struct answer *answer = answer_new(engine, deliver_checkpoint, ctx);
     struct err err = {0};
+    int known = -1;
     answer->done.checkpoint = done;
-    if (engine_check_name(name, "name", &err) < 0)
+    if (engine_check_caller(engine, caller, &err) == 0 &&
+        engine_check_name(name, "name", &err) == 0)
+        known = answer_claim(answer, caller, has_checkpoint, tell_checkpoint, &err);
+    if (known < 0)
         answer_give(answer, &err);
-    else
+    else if (known == 0)
         start(answer, caller, id, true, run_checkpoint, 0, name);
 }
 

@@ -80,8 +80,66 @@ static void deliver(struct answer *answer, const struct err *why)
     free(forking);
 }
 
+/* --- Asked again --- */
+
+static bool is_there(struct engine *engine, struct str ids)
+{
+    struct str id;
+    while (str_split(&ids, ' ', &id))
+        if (map_has(&engine->sandboxes, id))
+            return true;
+    return false;
+}
+
+static void tell_known(struct answer *answer, struct str ids)
+{
+    struct forking *forking = answer->data;
+    struct str id;
+    for (forking->count = 0; forking->count < ENGINE_FORKS_MAX && str_split(&ids, ' ', &id);)
+        (void)snprintf(forking->ids[forking->count++], ID_SIZE, "%.*s", STR_ARG(id));
+}
+
+/* --- Making them --- */
+
 static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
 {
+}
+
+static void undo(struct forking *forking)
+{
+    for (size_t i = 0; i < forking->count; i++)
+        if (forking->ids[i][0] != '\0' &&
+            map_has(&forking->engine->sandboxes, str_of(forking->ids[i])))
+            engine_sandbox_delete(forking->engine, &forking->caller, str_of(forking->ids[i]),
+                                  ignore, NULL);
+    sandbox_release_image(forking->engine, forking->answer->tier, forking->image);
+    answer_give(forking->answer, &forking->err);
+}
+
+static void on_kept(void *ctx, const struct err *why)
+{
+    struct forking *forking = ctx;
+    if (why == NULL) {
+        answer_give(forking->answer, NULL);
+        return;
+    }
+    forking->err = *why;
+    undo(forking);
+}
+
+/* The key goes with the last of them: one that a crash cut off is not taken for done. */
+static void finish(struct forking *forking)
+{
+    AUTO_BUF struct buf ids = {0};
+    if (forking->answer->claim == NULL) {
+        answer_give(forking->answer, NULL);
+        return;
+    }
+    for (size_t i = 0; i < forking->count; i++)
+        buf_printf(&ids, "%s%s", i > 0 ? " " : "", forking->ids[i]);
+    struct store_batch *batch = store_begin(forking->engine->store);
+    key_keep(forking->answer->claim, buf_str(&ids), batch);
+    store_commit(batch, STORE_QUICK, on_kept, forking);
 }
 
 static void one_made(void *ctx, UNUSED struct sandbox *sandbox, const struct err *why)
@@ -92,17 +150,10 @@ static void one_made(void *ctx, UNUSED struct sandbox *sandbox, const struct err
     if (--forking->pending > 0)
         return;
     forget_live(forking);
-    if (forking->err.code == ERR_NONE) {
-        answer_give(forking->answer, NULL);
-        return;
-    }
-    for (size_t i = 0; i < forking->count; i++)
-        if (forking->ids[i][0] != '\0' &&
-            map_has(&forking->engine->sandboxes, str_of(forking->ids[i])))
-            engine_sandbox_delete(forking->engine, &forking->caller, str_of(forking->ids[i]),
-                                  ignore, NULL);
-    sandbox_release_image(forking->engine, forking->answer->tier, forking->image);
-    answer_give(forking->answer, &forking->err);
+    if (forking->err.code == ERR_NONE)
+        finish(forking);
+    else
+        undo(forking);
 }
 
 /* What the parent is, but for its volume and its session: those stay with it. */
@@ -222,6 +273,7 @@ void engine_sandbox_fork(struct engine *engine, const struct engine_caller *call
     struct forking *forking = mem_alloc(sizeof *forking);
     struct err err = {0};
     struct sandbox *parent = NULL;
+    int known = -1;
     answer->done.many = done;
     answer->data = forking;
     *forking = (struct forking){.want = {.needs_running = true, .call = ready},
@@ -232,13 +284,15 @@ void engine_sandbox_fork(struct engine *engine, const struct engine_caller *call
     forking->caller.tenant = arena_dup(&forking->arena, caller->tenant);
     forking->caller.key = forking->caller.request_hash = (struct str){0};
     forking->checkpoint = arena_dup(&forking->arena, checkpoint);
-    forking->ids = mem_alloc((forking->count + 1) * sizeof *forking->ids);
+    forking->ids = mem_alloc((size_t)ENGINE_FORKS_MAX * sizeof *forking->ids);
     if (count == 0 || count > ENGINE_FORKS_MAX)
         (void)err_set(&err, ERR_INVALID, "count: not between 1 and %d", ENGINE_FORKS_MAX);
     else if (engine_check_caller(engine, caller, &err) == 0)
+        known = answer_claim(answer, caller, is_there, tell_known, &err);
+    if (known == 0)
         parent = sandbox_find(engine, caller, id, &err);
-    if (parent == NULL)
+    if (known <= 0 && parent == NULL)
         answer_give(answer, &err);
-    else
+    else if (known == 0)
         sandbox_wait(parent, &forking->want);
 }

@@ -311,6 +311,7 @@ void engine_snapshot_delete(struct engine *engine, const struct engine_caller *c
     snapshot->is_deleting = true;
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_snapshots, snapshot->info.id);
+    key_forget(engine, snapshot->info.tenant, snapshot->info.id, batch);
     feed_publish(engine, batch, EVENT_SNAPSHOT_DELETED, snapshot->info.tenant, snapshot->info.id,
                  (struct str){0}, "", "");
     store_commit(batch, STORE_DURABLE, on_forgotten, going);

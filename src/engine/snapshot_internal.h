@@ -17,6 +17,7 @@ struct snapshot {
     struct buf image;
     char detail[ERR_MSG_MAX];
     int64_t ord;
+    struct key_claim *claim; /* of the call that makes it, until it is recorded */
     bool is_deleting;
 };
 
@@ -27,5 +28,6 @@ void snapshot_save(const struct snapshot *snapshot, struct store_batch *batch);
 /* By id or slug; the configuration's are everybody's. NULL with NOT_FOUND. */
 struct snapshot *snapshot_find(struct engine *engine, struct str tenant, struct str name,
                                struct err *err) MUST_USE;
+bool snapshot_is_there(struct engine *engine, struct str id);
 /* What the outside sees of it. */
 struct snapshot_info snapshot_view(const struct snapshot *snapshot);

@@ -26,9 +26,37 @@ static void deliver(struct answer *answer, const struct err *why)
     const struct snapshot *snapshot =
         why == NULL ? map_get(&answer->engine->snapshots, str_of(answer->id)) : NULL;
     struct snapshot_info info = {0};
-    if (snapshot != NULL)
+    struct err gone = {0};
+    if (snapshot != NULL) {
         info = snapshot_view(snapshot);
+    } else if (why == NULL) {
+        (void)err_set(&gone, ERR_NOT_FOUND, "no snapshot '%s'", answer->id);
+        why = &gone;
+    }
     answer->done.snapshot(answer->ctx, why == NULL ? &info : NULL, why);
+}
+
+bool snapshot_is_there(struct engine *engine, struct str id)
+{
+    const struct snapshot *snapshot = map_get(&engine->snapshots, id);
+    return snapshot != NULL && !snapshot->is_deleting;
+}
+
+static void tell_known(struct answer *answer, struct str id)
+{
+    (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
+}
+
+/* Its record and the key of its maker go together. */
+static void record(struct snapshot *snapshot, store_done *done, void *ctx)
+{
+    struct store_batch *batch = store_begin(snapshot->engine->store);
+    snapshot_save(snapshot, batch);
+    key_keep(snapshot->claim, snapshot->info.id, batch);
+    snapshot->claim = NULL;
+    feed_publish(snapshot->engine, batch, EVENT_SNAPSHOT_READY, snapshot->info.tenant,
+                 snapshot->info.id, (struct str){0}, "ready", "");
+    store_commit(batch, STORE_DURABLE, done, ctx);
 }
 
 /* It came to nothing: its row goes, and who listens hears why. */
@@ -77,11 +105,7 @@ static void on_picture(void *ctx, struct str image, int64_t size, const struct e
     buf_put(&snapshot->image, image);
     snapshot->info.size_bytes = size;
     snapshot->info.state = SNAPSHOT_READY;
-    struct store_batch *batch = store_begin(snapshot->engine->store);
-    snapshot_save(snapshot, batch);
-    feed_publish(snapshot->engine, batch, EVENT_SNAPSHOT_READY, snapshot->info.tenant,
-                 snapshot->info.id, (struct str){0}, "ready", "");
-    store_commit(batch, STORE_DURABLE, on_recorded, shooting);
+    record(snapshot, on_recorded, shooting);
 }
 
 static void ready(struct want *want, struct sandbox *sandbox, const struct err *why)
@@ -117,43 +141,22 @@ int snapshot_check_slug(struct engine *engine, const struct engine_caller *calle
     return 0;
 }
 
-static int build(struct engine *engine, const struct engine_caller *caller,
-                 const struct snapshot_spec *spec, struct answer *answer, struct err *err);
-static int copy_directory(struct engine *engine, const struct engine_caller *caller,
-                          const struct snapshot_spec *spec, struct answer *answer, struct err *err);
-
-void engine_snapshot_create(struct engine *engine, const struct engine_caller *caller,
-                            const struct snapshot_spec *spec, snapshot_done *done, void *ctx)
+/* How large it becomes is known when it is there. */
+static int shoot(struct engine *engine, const struct engine_caller *caller,
+                 const struct snapshot_spec *spec, struct answer *answer, struct err *err)
 {
-    struct answer *answer = answer_new(engine, deliver, ctx);
-    struct err err = {0};
     struct sandbox *sandbox = NULL;
-    answer->done.snapshot = done;
-    size_t sources =
-        (spec->dependency_count > 0) + (spec->directory.len > 0) + (spec->sandbox.len > 0);
-    if (sources != 1) {
-        (void)err_set(&err, ERR_INVALID, "one of dependencies, sandbox and directory is needed");
-    } else if (engine_check_caller(engine, caller, &err) == 0 &&
-               snapshot_check_slug(engine, caller, spec->slug, &err) == 0) {
-        if (spec->dependency_count > 0 && build(engine, caller, spec, answer, &err) == 0)
-            return;
-        if (spec->directory.len > 0 && copy_directory(engine, caller, spec, answer, &err) == 0)
-            return;
-        /* How large it becomes is known when it is there. */
-        if (spec->sandbox.len > 0 &&
-            quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, &err) == 0)
-            sandbox = sandbox_find(engine, caller, spec->sandbox, &err);
-    }
-    if (sandbox == NULL) {
-        answer_give(answer, &err);
-        return;
-    }
+    if (quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, err) == 0)
+        sandbox = sandbox_find(engine, caller, spec->sandbox, err);
+    if (sandbox == NULL)
+        return -1;
     id_new(answer->id);
     struct snapshot *snapshot =
         snapshot_new(engine, str_of(answer->id), caller->tenant, spec->slug, STR("sandbox"));
     snapshot->info.tier = sandbox->info.tier;
     snapshot->info.created_ms = clock_date_ms();
     snapshot->ord = engine_order(engine);
+    snapshot->claim = answer->claim;
     struct store_batch *batch = store_begin(engine->store);
     snapshot_save(snapshot, batch);
     feed_publish(engine, batch, EVENT_SNAPSHOT_BUILDING, snapshot->info.tenant, snapshot->info.id,
@@ -167,6 +170,7 @@ void engine_snapshot_create(struct engine *engine, const struct engine_caller *c
     (void)snprintf(shooting->sandbox_id, sizeof shooting->sandbox_id, "%.*s",
                    STR_ARG(sandbox->info.id));
     sandbox_wait(sandbox, &shooting->want);
+    return 0;
 }
 
 /* --- From dependencies --- */
@@ -225,7 +229,6 @@ void snapshot_build_ready(struct engine *engine, struct str id, struct str image
                           store_done *done, void *ctx)
 {
     struct snapshot *snapshot = map_get(&engine->snapshots, id);
-    struct store_batch *batch = store_begin(engine->store);
     buf_clear(&snapshot->image);
     buf_put(&snapshot->image, image);
     snapshot->info.size_bytes = size;
@@ -234,10 +237,7 @@ void snapshot_build_ready(struct engine *engine, struct str id, struct str image
     note_configured(snapshot, "ready", "");
     log_info("snapshot.ready", LOG_VIEW("snapshot", snapshot->info.id),
              LOG_VIEW("slug", snapshot->info.slug), LOG_INT("bytes", size));
-    snapshot_save(snapshot, batch);
-    feed_publish(engine, batch, EVENT_SNAPSHOT_READY, snapshot->info.tenant, snapshot->info.id,
-                 (struct str){0}, "ready", "");
-    store_commit(batch, STORE_DURABLE, done, ctx);
+    record(snapshot, done, ctx);
 }
 
 void snapshot_build_failed(struct engine *engine, struct str id, const struct err *why)
@@ -249,6 +249,16 @@ void snapshot_build_failed(struct engine *engine, struct str id, const struct er
              LOG_VIEW("slug", snapshot->info.slug), LOG_STR("error", why->msg));
     note_configured(snapshot, "failed", why->msg);
     forget(engine, snapshot, why);
+}
+
+/* Of one that somebody else makes or has made. */
+static void keep_key(struct engine *engine, struct answer *answer)
+{
+    if (answer->claim == NULL)
+        return;
+    struct store_batch *batch = store_begin(engine->store);
+    key_keep(answer->claim, str_of(answer->id), batch);
+    store_commit(batch, STORE_QUICK, NULL, NULL);
 }
 
 /* The same list is built once; who comes while it is built waits for it. */
@@ -270,12 +280,14 @@ static int build(struct engine *engine, const struct engine_caller *caller,
         return err_set(err, ERR_CONFLICT, "there is a snapshot '%.*s' already", STR_ARG(name));
     if (there != NULL) {
         (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(there->info.id));
+        keep_key(engine, answer);
         if (!snapshot_build_join(engine, there->info.id, answer))
             answer_give(answer, NULL);
         return 0;
     }
     struct snapshot *snapshot =
         snapshot_build_begin(engine, caller->tenant, name, STR("dependencies"), answer->id);
+    snapshot->claim = answer->claim;
     snapshot_build(engine, caller, snapshot->info.id, sorted, spec->dependency_count, answer);
     return 0;
 }
@@ -313,8 +325,39 @@ static int copy_directory(struct engine *engine, const struct engine_caller *cal
     *shooting = (struct shooting){.engine = engine, .answer = answer};
     shooting->snapshot =
         snapshot_build_begin(engine, caller->tenant, spec->slug, STR("directory"), answer->id);
+    shooting->snapshot->claim = answer->claim;
     table->snapshot_directory(provider, fd_take(&fd), on_copied, shooting);
     return 0;
+}
+
+/* --- Of either --- */
+
+static int make(struct engine *engine, const struct engine_caller *caller,
+                const struct snapshot_spec *spec, struct answer *answer, struct err *err)
+{
+    if (snapshot_check_slug(engine, caller, spec->slug, err) < 0)
+        return -1;
+    if (spec->dependency_count > 0)
+        return build(engine, caller, spec, answer, err);
+    return spec->directory.len > 0 ? copy_directory(engine, caller, spec, answer, err)
+                                   : shoot(engine, caller, spec, answer, err);
+}
+
+void engine_snapshot_create(struct engine *engine, const struct engine_caller *caller,
+                            const struct snapshot_spec *spec, snapshot_done *done, void *ctx)
+{
+    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct err err = {0};
+    int known = -1;
+    answer->done.snapshot = done;
+    size_t sources =
+        (spec->dependency_count > 0) + (spec->directory.len > 0) + (spec->sandbox.len > 0);
+    if (sources != 1)
+        (void)err_set(&err, ERR_INVALID, "one of dependencies, sandbox and directory is needed");
+    else if (engine_check_caller(engine, caller, &err) == 0)
+        known = answer_claim(answer, caller, snapshot_is_there, tell_known, &err);
+    if (known < 0 || (known == 0 && make(engine, caller, spec, answer, &err) < 0))
+        answer_give(answer, &err);
 }
 
 /* --- What the configuration asks for --- */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "engine/snapshot_build.h"
 #include "engine/snapshot_internal.h"
 
@@ -53,11 +54,17 @@ struct snapshot_writer {
     struct str tenant;
     char snapshot[ID_SIZE], sandbox[ID_SIZE];
     struct file_writer *inner;
-    bool is_finished; /* its caller has sent all */
-    bool is_unpacked; /* as far as the archive goes; what comes behind it is ignored */
-    bool is_pictured; /* a picture is being taken of it, and then recorded */
-    bool is_over;     /* its caller was told */
-    bool is_freed;    /* and has gone */
+    struct engine_caller caller; /* with its key alone */
+    struct key_claim *claim;
+    struct key_wait wait;
+    struct sha256 sha; /* of all that came with a key */
+    bool is_again;     /* an earlier call has the key: it is compared with that one */
+    bool is_waiting;   /* for the end of that call */
+    bool is_finished;  /* its caller has sent all */
+    bool is_unpacked;  /* as far as the archive goes; what comes behind it is ignored */
+    bool is_pictured;  /* a picture is being taken of it, and then recorded */
+    bool is_over;      /* its caller was told */
+    bool is_freed;     /* and has gone */
 };
 
 static void writer_done(struct snapshot_writer *writer)
@@ -77,28 +84,79 @@ static void drop_sandbox(struct snapshot_writer *writer)
     engine_sandbox_delete(engine, &caller, sandbox->info.id, ignore, NULL);
 }
 
-/* The end of it, good or bad; `why` NULL when the snapshot is there. */
-static void finish(struct snapshot_writer *writer, const struct err *why)
+static void tell(struct snapshot_writer *writer, const struct err *why)
 {
-    struct err copy = why == NULL ? (struct err){0} : *why;
-    struct snapshot_info info = {0};
     struct engine_caller caller = {.tenant = writer->tenant};
+    struct snapshot_info info = {0};
     struct err err = {0};
-    writer->is_over = true;
-    writer->engine->snapshot_uploads--;
-    writer->inner = file_writer_free(writer->inner);
-    if (why != NULL)
-        snapshot_build_failed(writer->engine, str_of(writer->snapshot), &copy);
-    drop_sandbox(writer);
     if (writer->is_freed) {
         writer_done(writer);
         return;
     }
     if (why == NULL &&
         engine_snapshot_get(writer->engine, &caller, str_of(writer->snapshot), &info, &err) < 0)
-        copy = err; /* somebody was quick to delete it */
-    bool has_failed = copy.code != ERR_NONE;
-    writer->calls.on_done(writer->ctx, has_failed ? NULL : &info, has_failed ? &copy : NULL);
+        why = &err; /* somebody was quick to delete it */
+    writer->calls.on_done(writer->ctx, why == NULL ? &info : NULL, why);
+}
+
+/* The end of it, good or bad; `why` NULL when the snapshot is there. */
+static void finish(struct snapshot_writer *writer, const struct err *why)
+{
+    struct err copy = why == NULL ? (struct err){0} : *why;
+    writer->is_over = true;
+    writer->engine->snapshot_uploads--;
+    writer->inner = file_writer_free(writer->inner);
+    if (why != NULL)
+        snapshot_build_failed(writer->engine, str_of(writer->snapshot), &copy);
+    key_end(writer->claim, why == NULL ? NULL : &copy);
+    drop_sandbox(writer);
+    tell(writer, why == NULL ? NULL : &copy);
+}
+
+/* --- Sent again with its key --- */
+
+static void on_first(struct key_wait *wait, struct str id, const struct err *why)
+{
+    struct snapshot_writer *writer =
+        (struct snapshot_writer *)((char *)wait - offsetof(struct snapshot_writer, wait));
+    struct err err = {0};
+    writer->is_waiting = false;
+    writer->is_over = true;
+    if (why != NULL && why->code == ERR_CANCELED) {
+        (void)err_set(&err, ERR_BUSY,
+                      "the first upload with this Idempotency-Key broke off; "
+                      "send it again");
+        why = &err;
+    }
+    (void)snprintf(writer->snapshot, sizeof writer->snapshot, "%.*s", STR_ARG(id));
+    tell(writer, why);
+}
+
+/* All of it is here: is it what the first call sent? */
+static void compare(struct snapshot_writer *writer)
+{
+    char hash[HASH_HEX_SIZE];
+    struct str id = {0};
+    struct err err = {0};
+    sha256_hex(&writer->sha, hash);
+    writer->caller.request_hash = str_of(hash);
+    writer->wait.call = on_first;
+    switch (key_claim(writer->engine, &writer->caller, snapshot_is_there, &writer->wait, &id,
+                      &writer->claim, &err)) {
+    case KEY_WAITS:
+        writer->is_waiting = true;
+        return;
+    case KEY_KNOWN:
+        on_first(&writer->wait, id, NULL);
+        return;
+    case KEY_FREE: /* that call has failed since */
+        (void)err_set(&err, ERR_CANCELED, "it was not kept");
+        key_end(writer->claim, &err);
+        break;
+    case KEY_REFUSED:
+        break;
+    }
+    on_first(&writer->wait, id, &err);
 }
 
 static void on_recorded(void *ctx, const struct err *why)
@@ -175,43 +233,85 @@ static int check_uploads(const struct engine *engine, struct str tenant, struct 
     return 0;
 }
 
-int engine_snapshot_upload(struct engine *engine, const struct engine_caller *caller,
-                           struct str slug, enum snapshot_form form,
-                           const struct snapshot_writer_calls *calls, void *ctx,
-                           struct snapshot_writer **ret_writer, struct err *err)
+static struct snapshot_writer *writer_new(struct engine *engine, const struct engine_caller *caller,
+                                          const struct snapshot_writer_calls *calls, void *ctx)
+{
+    struct snapshot_writer *writer = mem_alloc(sizeof *writer);
+    *writer = (struct snapshot_writer){.engine = engine, .calls = *calls, .ctx = ctx};
+    writer->tenant = arena_dup(&writer->arena, caller->tenant);
+    writer->caller.tenant = writer->tenant;
+    writer->caller.key = arena_dup(&writer->arena, caller->key);
+    writer->caller.key_scope = arena_dup(&writer->arena, caller->key_scope);
+    sha256_init(&writer->sha);
+    sha256_add(&writer->sha, caller->request_hash);
+    return writer;
+}
+
+static int begin(struct snapshot_writer *writer, const struct engine_caller *caller,
+                 enum snapshot_form form, struct err *err)
 {
     static const struct file_writer_calls inner_calls = {on_drain, on_unpacked};
     struct file_put put = {.path = STR("/"),
                            .as_tar = true,
                            .tar = form == SNAPSHOT_TAR ? FILE_TAR_LAYER : FILE_TAR_SNAPSHOT};
     struct sandbox *sandbox = NULL;
-    if (engine_check_caller(engine, caller, err) < 0 ||
-        check_uploads(engine, caller->tenant, err) < 0 ||
-        snapshot_check_slug(engine, caller, slug, err) < 0 ||
-        make_sandbox(engine, caller, (struct str){0}, &sandbox, err) < 0)
+    if (make_sandbox(writer->engine, caller, (struct str){0}, &sandbox, err) < 0)
         return -1;
-    struct snapshot_writer *writer = mem_alloc(sizeof *writer);
-    *writer = (struct snapshot_writer){.engine = engine, .calls = *calls, .ctx = ctx};
-    writer->tenant = arena_dup(&writer->arena, caller->tenant);
     (void)snprintf(writer->sandbox, sizeof writer->sandbox, "%.*s", STR_ARG(sandbox->info.id));
     sandbox_begin_work(sandbox); /* it stays until the picture is taken */
     struct file_place place = {.sandbox = sandbox->info.id};
-    if (engine_file_put(engine, caller, &place, &put, &inner_calls, writer, &writer->inner, err) <
-        0) {
-        drop_sandbox(writer);
+    if (engine_file_put(writer->engine, caller, &place, &put, &inner_calls, writer, &writer->inner,
+                        err) == 0)
+        return 0;
+    drop_sandbox(writer);
+    return -1;
+}
+
+/* What the whole of it hashes to is known at its end. */
+static int claim(struct snapshot_writer *writer, struct err *err)
+{
+    struct str none = {0};
+    return key_claim(writer->engine, &writer->caller, snapshot_is_there, &writer->wait, &none,
+                     &writer->claim, err) == KEY_FREE
+               ? 0
+               : -1;
+}
+
+int engine_snapshot_upload(struct engine *engine, const struct engine_caller *caller,
+                           struct str slug, enum snapshot_form form,
+                           const struct snapshot_writer_calls *calls, void *ctx,
+                           struct snapshot_writer **ret_writer, struct err *err)
+{
+    if (engine_check_caller(engine, caller, err) < 0)
+        return -1;
+    bool is_again = key_is_taken(engine, caller, snapshot_is_there);
+    if (!is_again && (check_uploads(engine, caller->tenant, err) < 0 ||
+                      snapshot_check_slug(engine, caller, slug, err) < 0))
+        return -1;
+    struct snapshot_writer *writer = writer_new(engine, caller, calls, ctx);
+    writer->is_again = is_again;
+    if (!is_again && (claim(writer, err) < 0 || begin(writer, caller, form, err) < 0)) {
+        key_end(writer->claim, err);
         writer_done(writer);
         return -1;
     }
-    (void)snapshot_build_begin(engine, caller->tenant, slug,
-                               form == SNAPSHOT_TAR ? STR("tar") : STR("import"), writer->snapshot);
-    engine->snapshot_uploads++;
     *ret_writer = writer;
+    if (is_again)
+        return 0;
+    struct snapshot *snapshot =
+        snapshot_build_begin(engine, caller->tenant, slug,
+                             form == SNAPSHOT_TAR ? STR("tar") : STR("import"), writer->snapshot);
+    snapshot->claim = writer->claim;
+    engine->snapshot_uploads++;
     return 0;
 }
 
 bool snapshot_writer_write(struct snapshot_writer *writer, struct str bytes)
 {
-    return writer->is_over || writer->is_unpacked || file_writer_write(writer->inner, bytes);
+    if (writer->caller.key.len > 0)
+        sha256_add(&writer->sha, bytes);
+    return writer->is_again || writer->is_over || writer->is_unpacked ||
+           file_writer_write(writer->inner, bytes);
 }
 
 void snapshot_writer_finish(struct snapshot_writer *writer)
@@ -219,6 +319,15 @@ void snapshot_writer_finish(struct snapshot_writer *writer)
     writer->is_finished = true;
     if (writer->is_over)
         return;
+    if (writer->is_again) {
+        compare(writer);
+        return;
+    }
+    if (writer->claim != NULL) {
+        char hash[HASH_HEX_SIZE];
+        sha256_hex(&writer->sha, hash);
+        key_claim_hash(writer->claim, str_of(hash));
+    }
     if (writer->is_unpacked)
         take_picture(writer);
     else
@@ -232,11 +341,11 @@ struct snapshot_writer *snapshot_writer_free(struct snapshot_writer *writer)
         return NULL;
     writer->is_freed = true;
     (void)err_set(&err, ERR_CANCELED, "its caller has gone");
-    if (writer->is_over)
+    if (writer->is_over || (writer->is_again && !writer->is_waiting))
         writer_done(writer);
-    else if (!writer->is_pictured)
+    else if (!writer->is_pictured && !writer->is_again)
         finish(writer, &err);
-    return NULL; /* else when the picture is there */
+    return NULL; /* else when the picture is there, or the first call's */
 }
 
 /* --- Out --- */

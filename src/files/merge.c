@@ -32,6 +32,21 @@ static int merge_dirs(int from_fd, int to_fd, const char *name, const struct mer
     return merge_level(from, to, merging, err);
 }
 
+/* Over a file by way of a temporary name beside it, so that a watch, which cannot see where things
+ * come from, tells of a file that was changed and not of a new one (files/watch.c). */
+static int move_over(int from_fd, int to_fd, const char *name, struct err *err)
+{
+    char temp[FILES_TEMP_SIZE];
+    files_temp_name(false, temp);
+    if (SYS(renameat(from_fd, name, to_fd, temp)) < 0)
+        return err_sys(err, errno, "move '%s'", name);
+    if (SYS(renameat(to_fd, temp, to_fd, name)) == 0)
+        return 0;
+    (void)err_sys(err, errno, "move '%s'", name);
+    (void)unlinkat(to_fd, temp, 0);
+    return -1;
+}
+
 static int merge_entry(int from_fd, int to_fd, const char *name, const struct merging *merging,
                        struct err *err)
 {
@@ -50,6 +65,8 @@ static int merge_entry(int from_fd, int to_fd, const char *name, const struct me
         struct files_delete_result removed = {0};
         if (merging->moves && files_delete_in(to_fd, name, true, &removed, err) < 0)
             return -1;
+    } else if (merging->moves && !merging->replaces) {
+        return move_over(from_fd, to_fd, name, err);
     }
     if (merging->moves && SYS(renameat(from_fd, name, to_fd, name)) < 0)
         return err_sys(err, errno, "move '%s'", name);

@@ -407,16 +407,30 @@ static int lay_over(const struct unpacking *unpacking, int to_fd, unsigned how, 
                : 0;
 }
 
-static int move_into_place(int parent_fd, const char *temp, int fresh_fd, const char *name,
-                           enum files_tar_place place, struct err *err)
+/* The name says that something is replaced: a watch tells of it so (files/watch.c). */
+static int rename_temp(int parent_fd, char temp[FILES_TEMP_SIZE], struct err *err)
+{
+    char other[FILES_TEMP_SIZE];
+    files_temp_name(false, other);
+    if (SYS(renameat(parent_fd, temp, parent_fd, other)) < 0)
+        return err_sys(err, errno, "move into place");
+    memcpy(temp, other, sizeof other);
+    return 0;
+}
+
+static int move_into_place(int parent_fd, char temp[FILES_TEMP_SIZE], int fresh_fd,
+                           const char *name, enum files_tar_place place, struct err *err)
 {
     unsigned flags = RENAME_NOREPLACE;
     struct stat st;
     bool exists = SYS(fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW)) == 0;
-    if (exists && place == FILES_TAR_REPLACE)
-        flags = RENAME_EXCHANGE; /* the old tree is then under the temporary name and goes */
     if (SYS(fchmod(fresh_fd, 0755)) < 0)
         return err_sys(err, errno, "chmod");
+    if (exists && place == FILES_TAR_REPLACE) {
+        flags = RENAME_EXCHANGE; /* the old tree is then under the temporary name and goes */
+        if (rename_temp(parent_fd, temp, err) < 0)
+            return -1;
+    }
     if (SYS(syscall(SYS_renameat2, parent_fd, temp, parent_fd, name, flags)) < 0)
         return errno == EEXIST ? err_set(err, ERR_CONFLICT, "'%s' is there already", name)
                                : err_sys(err, errno, "move into place");

@@ -28,10 +28,10 @@ struct waiting {
     char *path;
 };
 
-/* A file of ours that has left its temporary name and is about to be told under its own. */
-struct arrival {
-    uint32_t cookie; /* 0: none */
-    bool is_new;
+/* Something has left a name and is about to be told under another. */
+struct move {
+    uint32_t cookie;                               /* 0: none */
+    enum { MOVE_PLAIN, MOVE_NEW, MOVE_OVER } kind; /* somebody's; from a temporary name of ours */
 };
 
 struct files_watch {
@@ -47,8 +47,10 @@ struct files_watch {
     size_t next; /* of the queue */
     char *last;  /* path of the event given last */
     /* Renames in several directories at once may be told interleaved. */
-    struct arrival arrivals[8];
-    size_t next_arrival;
+    struct move moves[64];
+    size_t next_move;
+    int swapped_wd; /* the directory in which two trees have changed places, and the name: */
+    char swapped[FILES_NAME_MAX + 1]; /* the old one is about to be told to leave it; or "" */
     char bytes[READ_SIZE] __attribute__((aligned(8)));
 };
 
@@ -219,9 +221,35 @@ static enum files_event_type type_of(uint32_t mask)
     return (mask & IN_ATTRIB) != 0 ? FILES_EVENT_CHMOD : FILES_EVENT_WRITE;
 }
 
-/* A file is written under a temporary name and renamed: that is how it is written, and nobody's
- * news. What is told is that the file is there, or is another one. Says whether there is anything
- * to tell. */
+static void note_move(struct files_watch *watch, uint32_t cookie, int kind)
+{
+    watch->moves[watch->next_move] = (struct move){.cookie = cookie, .kind = kind};
+    watch->next_move = (watch->next_move + 1) % countof(watch->moves);
+}
+
+static struct move *find_move(struct files_watch *watch, uint32_t cookie)
+{
+    for (size_t i = 0; cookie != 0 && i < countof(watch->moves); i++)
+        if (watch->moves[i].cookie == cookie)
+            return &watch->moves[i];
+    return NULL;
+}
+
+/* The other half of an exchange: the old tree goes to a temporary name, where it is deleted. It was
+ * told with the first half. */
+static bool is_swapped_out(struct files_watch *watch, const struct inotify_event *event)
+{
+    if ((event->mask & IN_MOVED_FROM) == 0 || event->wd != watch->swapped_wd ||
+        strcmp(event->name, watch->swapped) != 0)
+        return false;
+    watch->swapped[0] = '\0';
+    return true;
+}
+
+/* A file is written under a temporary name and renamed, and an archive is unpacked in a temporary
+ * directory: that is how it is done, and nobody's news. What is told is that the file is there, or
+ * is another one. What comes from where nobody watches is new here, too. Says whether there is
+ * anything to tell. */
 static bool translate(struct files_watch *watch, const struct inotify_event *event,
                       enum files_event_type *type, uint32_t *cookie)
 {
@@ -229,25 +257,37 @@ static bool translate(struct files_watch *watch, const struct inotify_event *eve
     *type = type_of(event->mask);
     *cookie = event->cookie;
     if (files_is_temp_name(str_of(event->name), &is_new)) {
-        if ((event->mask & IN_MOVED_FROM) == 0)
-            return false;
-        watch->arrivals[watch->next_arrival] = (struct arrival){event->cookie, is_new};
-        watch->next_arrival = (watch->next_arrival + 1) % countof(watch->arrivals);
+        if ((event->mask & IN_MOVED_FROM) != 0)
+            note_move(watch, event->cookie, is_new ? MOVE_NEW : MOVE_OVER);
         return false;
     }
-    for (size_t i = 0; (event->mask & IN_MOVED_TO) != 0 && i < countof(watch->arrivals); i++) {
-        struct arrival *arrival = &watch->arrivals[i];
-        if (arrival->cookie != event->cookie || event->cookie == 0)
-            continue;
-        *type = arrival->is_new ? FILES_EVENT_CREATE : FILES_EVENT_WRITE;
-        *cookie = arrival->cookie = 0;
-    }
+    if (is_swapped_out(watch, event))
+        return false;
+    if ((event->mask & IN_MOVED_FROM) != 0)
+        note_move(watch, event->cookie, MOVE_PLAIN);
+    if ((event->mask & IN_MOVED_TO) == 0)
+        return true;
+    const struct move *move = find_move(watch, event->cookie);
+    if (move != NULL && move->kind == MOVE_PLAIN)
+        return true;
+    *type = move != NULL && move->kind == MOVE_OVER ? FILES_EVENT_WRITE : FILES_EVENT_CREATE;
+    *cookie = 0;
     return true;
+}
+
+/* A tree has taken the place of what was there (RENAME_EXCHANGE). */
+static void swap_in(struct files_watch *watch, const struct inotify_event *event, const char *path)
+{
+    watch->swapped_wd = event->wd;
+    (void)snprintf(watch->swapped, sizeof watch->swapped, "%s", event->name);
+    push(watch, FILES_EVENT_REMOVE, true, 0, path);
+    drop_below(watch, str_of(path));
 }
 
 static int take(struct files_watch *watch, const struct inotify_event *event, struct err *err)
 {
     if ((event->mask & IN_Q_OVERFLOW) != 0) {
+        watch->swapped[0] = '\0';
         push(watch, FILES_EVENT_OVERFLOW, false, 0, "");
         return 0;
     }
@@ -265,6 +305,10 @@ static int take(struct files_watch *watch, const struct inotify_event *event, st
     if (len < 0 || (size_t)len >= FILES_PATH_MAX)
         return 0;
     bool is_dir = (event->mask & IN_ISDIR) != 0;
+    if (is_dir && (event->mask & IN_MOVED_TO) != 0 && type == FILES_EVENT_WRITE) {
+        swap_in(watch, event, path);
+        type = FILES_EVENT_CREATE;
+    }
     push(watch, type, is_dir, cookie, path);
     if (is_dir && (event->mask & (IN_MOVED_FROM | IN_DELETE)) != 0)
         drop_below(watch, str_n(path, (size_t)len));

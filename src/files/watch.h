@@ -16,7 +16,7 @@ enum files_event_type {
     FILES_EVENT_WRITE,
     FILES_EVENT_REMOVE,
     FILES_EVENT_RENAME_FROM, /* shares its cookie with the RENAME_TO, if that is in the tree */
-    FILES_EVENT_RENAME_TO,
+    FILES_EVENT_RENAME_TO,   /* from another place that is watched; else it is a CREATE */
     FILES_EVENT_CHMOD,
     FILES_EVENT_OVERFLOW, /* news were lost: look again at what matters */
     FILES_EVENT_GONE,     /* the watched directory itself, unless it is the root; nothing follows */

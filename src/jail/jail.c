@@ -213,19 +213,23 @@ static void explain(const struct asked *asked, uint32_t stage, int code, struct 
     const char *program = asked->program;
     switch (stage) {
     case INIT_STAGE_CWD:
-        (void)err_set(err, ERR_INVALID, "bad_cwd: '%s': %s", asked->cwd, strerror(code));
+        (void)err_set(err, ERR_BAD_CWD, "cannot start in '%s': %s", asked->cwd, strerror(code));
         break;
     case INIT_STAGE_INTERPRETER:
-        (void)err_set(err, ERR_NOT_FOUND,
+        (void)err_set(err, ERR_PROGRAM_NOT_FOUND,
                       "'%s' is there, but the interpreter it names is not in this sandbox",
                       program);
         break;
     case INIT_STAGE_PROGRAM:
         if (code == ENOENT || code == ENOTDIR)
-            (void)err_set(err, ERR_NOT_FOUND, "no program '%s' in this sandbox", program);
+            (void)err_set(err, ERR_PROGRAM_NOT_FOUND, "no program '%s' in this sandbox", program);
         else if (code == ENOEXEC)
-            (void)err_set(err, ERR_INVALID,
+            (void)err_set(err, ERR_EXEC_FORMAT,
                           "'%s' is no program for this machine (exec format error)", program);
+        else if (code == EACCES || code == EPERM)
+            (void)err_set(err, ERR_NOT_EXECUTABLE,
+                          "cannot run '%s': %s (it takes a file with its x bit set)", program,
+                          strerror(code));
         else
             (void)err_sys(err, code, "cannot run '%s'", program);
         break;

@@ -82,8 +82,8 @@ int jail_ask_start(struct jail *jail, const struct jail_command *command, const 
 int jail_ask_signal(struct jail *jail, uint32_t id, int sig, uint32_t *ret_id,
                     struct err *err) MUST_USE;
 
-/* The same, waiting. INVALID: bad working directory or format; NOT_FOUND: no such program or
- * interpreter; FORBIDDEN: may not be run. */
+/* The same, waiting. Each way not to start has its own code: BAD_CWD, PROGRAM_NOT_FOUND (or its
+ * interpreter), NOT_EXECUTABLE, EXEC_FORMAT; LIMIT when there is no room for another command. */
 int jail_start(struct jail *jail, const struct jail_command *command, const int fds[3],
                uint32_t *ret_id, int *ret_tty_fd, struct err *err) MUST_USE;
 int jail_signal(struct jail *jail, uint32_t id, int sig, struct err *err) MUST_USE;

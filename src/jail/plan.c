@@ -216,6 +216,14 @@ static int check_words(const char *const *words, const char *what, size_t *bytes
     return (int)count;
 }
 
+static int check_cwd(const char *cwd, struct err *err)
+{
+    if (jail_path_check(cwd, "working directory", err) == 0)
+        return 0;
+    err->code = ERR_BAD_CWD;
+    return -1;
+}
+
 int jail_command_check(const struct jail_command *command, struct err *err)
 {
     size_t bytes = 0;
@@ -229,6 +237,6 @@ int jail_command_check(const struct jail_command *command, struct err *err)
             return err_set(err, ERR_INVALID, "environment '%.60s' is not NAME=VALUE",
                            command->env[i]);
     if (command->cwd != NULL && command->cwd[0] != '\0')
-        return jail_path_check(command->cwd, "working directory", err);
+        return check_cwd(command->cwd, err);
     return 0;
 }

@@ -114,7 +114,7 @@ static int enter_cwd(const char *path, struct err *err)
                            .resolve = RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     if (fd < 0 || fchdir(fd) < 0)
-        return err_set(err, ERR_INVALID, "bad_cwd: '%s': %s", path, strerror(errno));
+        return err_set(err, ERR_BAD_CWD, "cannot start in '%s': %s", path, strerror(errno));
     return 0;
 }
 

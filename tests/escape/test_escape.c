@@ -122,8 +122,8 @@ TEST(iso09_leaked_descriptors)
         uint32_t id;
         CHECK_ERR(jail_start(jail, &(struct jail_command){.argv = argv, .cwd = bad[i]},
                              (int[]){null, null, null}, &id, NULL, &err),
-                  ERR_INVALID);
-        CHECK_MSG("bad_cwd");
+                  ERR_BAD_CWD);
+        CHECK_MSG(bad[i]);
     }
 }
 

@@ -168,3 +168,35 @@ test('every example of docs/API.md runs', T, async (t) => {
   }
   t.diagnostic(`${examples.length - left_out.length} examples; not with this tier: ${left_out.join(', ')}`);
 });
+
+test('an error names the member of the body that it is about', T, async (t) => {
+  const server = await serve(t);
+  const post = (path, body) => server.get(path, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' } });
+  const box = await (await post('/v1/sandboxes', { tier: 'memory' })).json();
+  for (const [path, body, member] of [
+    ['/v1/sandboxes', { nmae: 'x' }, 'nmae'],
+    ['/v1/sandboxes', { limits: { memroy: 1 } }, 'limits.memroy'],
+    ['/v1/sandboxes', { limits: { memoryMb: 'x' } }, 'limits.memoryMb'],
+    ['/v1/sandboxes', { secrets: [{ name: 'A', hosts: ['a.test'], vlaue: 'x' }] }, 'secrets[0]'], // which one is not repeated: it may be the secret
+    ['/v1/sandboxes', { tier: 'memory', limits: { pids: 1 } }, 'limits.pids'],
+    ['/v1/sandboxes', { tier: 'memory', name: 'a\nb' }, 'name'],
+    ['/v1/sandboxes', { tier: 'memory', env: { '=': '1' } }, 'env'],
+    ['/v1/sandboxes', { tier: 'memory', network: 'alow x' }, 'network'],
+    ['/v1/sandboxes', { tier: 'memory', runtime: 'cobol' }, 'runtime'],
+    ['/v1/sessions', { sandbox: { tier: 'memory', env: { '=': '1' } } }, 'sandbox.env'],
+    ['/v1/sessions', { sandbox: { limits: { pdis: 8 } } }, 'sandbox.limits.pdis'],
+    ['/v1/sessions', { id: 'X' }, 'id'],
+    ['/v1/volumes', { capacityMb: 0 }, 'capacityMb'],
+    ['/v1/snapshots', { sandbox: box.id, slug: 'X' }, 'slug'],
+    ['/v1/snapshots', { dependencies: { '-x': '1' } }, 'dependencies'],
+    [`/v1/sandboxes/${box.id}/fork`, { count: 65 }, 'count'],
+    [`/v1/sandboxes/${box.id}/commands`, { command: 'x', cwd: 'tmp' }, 'cwd'],
+    [`/v1/sandboxes/${box.id}/files/list`, { pth: '/' }, 'pth'],
+    ['/v1/tokens', { tenant: 'a', name: 'b\n', scopes: ['read'] }, 'name'],
+  ]) {
+    const answer = await post(path, body);
+    const { error } = await answer.json();
+    assert.deepEqual([error?.path, answer.status >= 400], [member, true], `${path} ${JSON.stringify(body)}: ${JSON.stringify(error)}`);
+  }
+});

@@ -38,8 +38,16 @@ test('a command answers with what it put out', T, async (t) => {
     [201, 3, 'exited', 'out\n', 'err\n']);
   const both = await server.post(`${server.box}/commands`, { command: 'true', argv: ['true'] });
   assert.equal(both.status, 400);
-  const none = await server.post(`${server.box}/commands`, { argv: ['/no/such/program'] });
-  assert.notEqual(none.exitCode, 0);
+  const refused = async (body) => {
+    const answer = await server.post(`${server.box}/commands`, body);
+    return [answer.status, answer.error?.code];
+  };
+  await server.post(`${server.box}/commands`, { command: 'echo text >plain; cp plain junk; chmod +x junk' });
+  assert.deepEqual(await refused({ argv: ['/no/such/program'] }), [404, 'program_not_found']);
+  assert.deepEqual(await refused({ argv: ['/workspace/plain'] }), [403, 'not_executable']);
+  assert.deepEqual(await refused({ argv: ['/workspace/junk'] }), [400, 'exec_format_error']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: '/no/such/dir' }), [400, 'bad_cwd']);
+  assert.deepEqual(await refused({ argv: ['true'], cwd: 'here' }), [400, 'bad_cwd']);
   const late = await server.post(`${server.box}/commands`, { argv: ['sleep', '30'], timeoutMs: 100 });
   assert.equal(late.end, 'timeout');
   const binary = await server.post(`${server.box}/commands`, { command: "printf '\\377\\376'" });
@@ -219,9 +227,22 @@ test('bytes: ranges, versions, signed URLs', T, async (t) => {
   await server.get(url, { method: 'PUT', body: '0123456789' });
   const signed = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 60 });
   assert.equal(await (await fetch(server.url + signed.url)).text(), '0123456789');
-  assert.equal((await fetch(server.url + signed.url.replace('file&', 'other&'))).status, 401);
-  assert.equal((await fetch(server.url + signed.url, { method: 'PUT', body: 'x' })).status, 401);
-  assert.equal((await fetch(server.url + signed.url.replace(/expires=\d+/, 'expires=1'))).status, 401);
+  // A URL for something else and one that was forged are refused alike.
+  const refused = async (url, options) => {
+    const answer = await fetch(server.url + url, options);
+    assert.equal(answer.status, 401);
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+    return (await answer.json()).error.message;
+  };
+  const wrong = [await refused(signed.url.replace('file&', 'other&')), await refused(signed.url, { method: 'PUT', body: 'x' }),
+    await refused(signed.url, { method: 'DELETE' }), await refused(signed.url.replace('/files?', '/tar?')),
+    await refused(signed.url.replace(/expires=\d+/, 'expires=1')), await refused(signed.url.replace(/signature=./, 'signature=x')),
+    await refused(signed.url.replace(/&expires=\d+/, ''))];
+  assert.deepEqual(new Set(wrong), new Set(["the URL's signature is not for this method and path, or the URL was changed; " +
+    'ask for a new one with POST .../files/sign']));
+  const short = await server.post(`${server.box}/files/sign`, { path: '/workspace/file', expiresSeconds: 1 });
+  await until(async () => (await fetch(server.url + short.url)).status === 401);
+  assert.equal(await refused(short.url), `this signed URL expired at ${short.expiresAt}; ask for a new one with POST .../files/sign`);
 });
 
 test('a stopping server says a last word to those who listen', T, async (t) => {

@@ -190,7 +190,7 @@ it('a directory to start in that is not there is 125 and says so', async (jail) 
   for (const startIn of ['/no/such/dir', '/etc/passwd']) {
     const result = await jail.run(['echo', 'ran'], { startIn });
     assert.equal(result.status, 125, result.stderr);
-    assert.match(result.stderr, /bad_cwd/);
+    assert.match(result.stderr, /cannot start in/);
     assert.ok(result.stderr.includes(startIn), result.stderr);
     assert.equal(result.stdout, '');
   }
@@ -198,6 +198,26 @@ it('a directory to start in that is not there is 125 and says so', async (jail) 
   assert.equal(result.json.exitCode, 125);
   assert.equal(result.json.reason, 'not_started');
   assert.equal((await jail.run(['sh', '-c', 'test "$PWD" = /tmp'], { startIn: '/tmp' })).status, 0);
+});
+
+it('each way not to start has a code of its own', async (jail) => {
+  const dir = jail.workspace();
+  fs.writeFileSync(path.join(dir, 'text'), 'not a program', { mode: 0o755 });
+  fs.writeFileSync(path.join(dir, 'plain'), '#!/bin/sh\n', { mode: 0o644 });
+  fs.writeFileSync(path.join(dir, 'lost'), '#!/no/such/interpreter\n', { mode: 0o755 });
+  const told = async (command, options) => {
+    const { json, status } = await jail.run(command, { workspace: dir, json: true, ...options });
+    assert.deepEqual([json.exitCode, json.reason], [status, 'not_started'], JSON.stringify(json));
+    return [status, json.error.code];
+  };
+  assert.deepEqual(await told(['true'], { startIn: '/no/such/dir' }), [125, 'bad_cwd']);
+  assert.deepEqual(await told(['true'], { startIn: '/etc/passwd' }), [125, 'bad_cwd']);
+  assert.deepEqual(await told(['/workspace/text']), [126, 'exec_format_error']);
+  assert.deepEqual(await told(['/workspace/plain']), [126, 'not_executable']);
+  assert.deepEqual(await told(['/workspace']), [126, 'not_executable']);
+  assert.deepEqual(await told(['no-such-program']), [127, 'program_not_found']);
+  assert.deepEqual(await told(['/no/such/program']), [127, 'program_not_found']);
+  assert.deepEqual(await told(['/workspace/lost']), [127, 'program_not_found']);
 });
 
 it('an interpreter that is missing is told from a missing script', async (jail) => {
@@ -298,6 +318,28 @@ it('bad arguments are refused with the reason, before anything runs', async (jai
     assert.equal(result.stdout, '', JSON.stringify(options));
     assert.match(result.stderr, /\w/, JSON.stringify(options));
   }
+});
+
+it('a limit that cannot be is refused with its option and what that takes', async (jail) => {
+  const takes = {
+    memory: ['0', '1', '1k', '99999t', 'lots', /4m or more.*'none'/],
+    pids: ['0', '1', '-3', '1025', '99999999999', '1.5', 'none', /2 to 1024/],
+    cpus: ['0', '0.001', '-1', '1025', 'nan', 'inf', /0\.01 to 1024.*'none'/],
+    disk: ['0', '1k', '64m:0', '64m:1', '64m:', '99999t', /1m or more, and 64 files/],
+    timeout: ['0', '0s', '-1s', '0.1ms', 'soon', 'nan', /1ms or more.*leave it out/],
+  };
+  for (const [option, values] of Object.entries(takes)) {
+    const words = values.pop();
+    for (const value of values) {
+      const result = await jail.run(['echo', 'ran'], { [option]: value });
+      const said = `--${option} '${value}': ${result.stderr}`;
+      assert.deepEqual([result.status, result.stdout], [2, ''], said);
+      assert.ok(result.stderr.includes(`--${option}`), said);
+      assert.match(result.stderr, words, said);
+    }
+  }
+  const least = { memory: '4m', pids: '2', disk: '1m:64', timeout: '1h' };
+  assert.equal(await output(jail, ['/bin/echo', 'ran'], least), 'ran\n');
 });
 
 it('the environment of the caller stays outside', async (jail) => {

@@ -1,13 +1,18 @@
 // Idempotency keys: whoever repeats a create makes nothing twice.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { join } from 'node:path';
 import test from 'node:test';
-import { serve } from './lib.mjs';
+import { serve, sleep, tempDir, until } from './lib.mjs';
 
 async function stage(t, options) {
   const server = await serve(t, options);
   const call = async (method, path, body, key) => {
-    const answer = await server.get(path, { method, body: body && JSON.stringify(body),
-      headers: { 'content-type': 'application/json', ...(key ? { 'idempotency-key': key } : {}) } });
+    const raw = body instanceof Uint8Array;
+    const answer = await server.get(path, { method, body: raw ? body : body && JSON.stringify(body),
+      headers: { 'content-type': raw ? 'application/octet-stream' : 'application/json', ...(key ? { 'idempotency-key': key } : {}) } });
     const text = await answer.text();
     return { status: answer.status, text, ...(text.startsWith('{') ? JSON.parse(text) : {}) };
   };
@@ -68,4 +73,154 @@ test('a command is started once', { timeout: 60_000 }, async (t) => {
   assert.match(again.error.message, new RegExp(`has started command '${first.id}'`));
   assert.equal((await run(boxes[1], 'k')).stdout, 'x\n'); // another sandbox, another key
   assert.equal((await run(boxes[0], 'l')).stdout, 'x\nx\n');
+});
+
+async function restarted(t, server) {
+  server.child.kill('SIGTERM');
+  await server.exit;
+  return stage(t, { dir: server.dir });
+}
+
+const ids = (answer) => answer.sandboxes?.map((each) => each.id);
+const refused = (answer, key) => {
+  assert.equal(answer.status, 409, answer.text);
+  assert.match(answer.error.message, new RegExp(`Idempotency-Key '${key}' came with another request before`));
+};
+
+test('forks are made once', { timeout: 60_000 }, async (t) => {
+  const { server, call } = await stage(t);
+  const parent = await call('POST', '/v1/sandboxes', { tier: 'memory' });
+  const path = `/v1/sandboxes/${parent.id}/fork`;
+  // The first is still at work when the others come.
+  const all = await Promise.all([1, 2, 3, 4].map(() => call('POST', path, { count: 3 }, 'k')));
+  for (const each of all) assert.deepEqual([each.status, ids(each)], [201, ids(all[0])], each.text);
+  assert.equal(new Set(ids(all[0])).size, 3);
+  refused(await call('POST', path, { count: 2 }, 'k'), 'k');
+  assert.notDeepEqual(ids(await call('POST', path, { count: 3 }, 'l')), ids(all[0]));
+  // One is gone: the others are told. All are gone: it may be done again.
+  await call('DELETE', `/v1/sandboxes/${ids(all[0])[0]}`);
+  assert.deepEqual(ids(await call('POST', path, { count: 3 }, 'k')), ids(all[0]).slice(1));
+  for (const id of ids(all[0]).slice(1)) await call('DELETE', `/v1/sandboxes/${id}`);
+  const fresh = await call('POST', path, { count: 3 }, 'k');
+  assert.equal(ids(fresh).filter((id) => ids(all[0]).includes(id)).length, 0);
+  const next = await restarted(t, server);
+  const later = await next.call('POST', path, { count: 3 }, 'k');
+  assert.deepEqual([later.status, ids(later)], [201, ids(fresh)], later.text);
+});
+
+test('a fork that failed leaves its key free, and who waited is told why', { timeout: 60_000 }, async (t) => {
+  const { call } = await stage(t);
+  const parent = await call('POST', '/v1/sandboxes', { tier: 'memory' });
+  const path = `/v1/sandboxes/${parent.id}/fork`;
+  const all = await Promise.all([1, 2].map(() => call('POST', path, { checkpoint: 'later' }, 'k')));
+  for (const each of all) assert.equal(each.status, 404, each.text);
+  await call('POST', `/v1/sandboxes/${parent.id}/checkpoints`, { name: 'later' });
+  assert.equal((await call('POST', path, { checkpoint: 'later' }, 'k')).status, 201);
+});
+
+test('a checkpoint is made once', { timeout: 60_000 }, async (t) => {
+  const { server, call } = await stage(t);
+  const box = await call('POST', '/v1/sandboxes', { tier: 'memory' });
+  const path = `/v1/sandboxes/${box.id}/checkpoints`;
+  const all = await Promise.all([1, 2, 3].map(() => call('POST', path, { name: 'a' }, 'k')));
+  for (const each of all) assert.deepEqual([each.status, each.id, each.createdAt], [201, all[0].id, all[0].createdAt], each.text);
+  refused(await call('POST', path, { name: 'b' }, 'k'), 'k');
+  const next = await restarted(t, server);
+  assert.equal((await next.call('POST', path, { name: 'a' }, 'k')).id, all[0].id);
+  const late = await next.call('POST', path, { name: 'late' }, 'l');
+  assert.equal((await next.call('POST', `/v1/sandboxes/${box.id}/rollback`, { checkpoint: 'a' })).status, 200);
+  // The rollback has dropped it.
+  assert.notEqual((await next.call('POST', path, { name: 'late' }, 'l')).id, late.id);
+});
+
+async function withJails(t) {
+  const made = await stage(t);
+  const probe = await made.call('POST', '/v1/sandboxes', { tier: 'jail' });
+  if (probe.status !== 201) {
+    t.skip(`no jail here: ${probe.text}`);
+    return null;
+  }
+  return { ...made, box: probe };
+}
+
+test('a snapshot of a sandbox or a directory is made once', { timeout: 120_000 }, async (t) => {
+  const made = await withJails(t);
+  if (!made) return;
+  const dir = tempDir(t);
+  writeFileSync(join(dir, 'f'), 'x');
+  const bodies = { s: { sandbox: made.box.id }, d: { directory: dir } };
+  const first = {};
+  for (const [key, body] of Object.entries(bodies)) {
+    const all = await Promise.all([1, 2, 3].map(() => made.call('POST', '/v1/snapshots', body, key)));
+    for (const each of all) assert.deepEqual([each.status, each.id], [201, all[0].id], each.text);
+    refused(await made.call('POST', '/v1/snapshots', { ...body, slug: 'another-one' }, key), key);
+    first[key] = all[0].id;
+  }
+  const { call } = await restarted(t, made.server);
+  for (const [key, body] of Object.entries(bodies)) {
+    assert.equal((await call('POST', '/v1/snapshots', body, key)).id, first[key]);
+    assert.equal((await call('DELETE', `/v1/snapshots/${first[key]}`)).status, 204);
+    const again = await call('POST', '/v1/snapshots', body, key);
+    assert.equal(again.status, 201, again.text);
+    assert.notEqual(again.id, first[key]);
+  }
+  assert.equal((await call('GET', '/v1/snapshots')).snapshots.length, 2);
+});
+
+function tarOf(t, text) {
+  const dir = tempDir(t);
+  mkdirSync(join(dir, 'tree'));
+  writeFileSync(join(dir, 'tree/f'), text);
+  execFileSync('/bin/tar', ['-cf', join(dir, 'it.tar'), '-C', join(dir, 'tree'), '.']);
+  return readFileSync(join(dir, 'it.tar'));
+}
+
+test('an archive is taken once', { timeout: 120_000 }, async (t) => {
+  const made = await withJails(t);
+  if (!made) return;
+  const path = '/v1/snapshots/upload?slug=from-a-tar';
+  const bytes = tarOf(t, 'one');
+  const all = await Promise.all([1, 2, 3].map(() => made.call('POST', path, bytes, 'k')));
+  for (const each of all) assert.deepEqual([each.status, each.id], [201, all[0].id], each.text);
+  refused(await made.call('POST', path, tarOf(t, 'two'), 'k'), 'k');
+  refused(await made.call('POST', '/v1/snapshots/upload?slug=another-tar', bytes, 'k'), 'k');
+  const out = await made.server.get(`/v1/snapshots/${all[0].id}/export`);
+  const packed = new Uint8Array(await out.arrayBuffer());
+  const imported = await made.call('POST', '/v1/snapshots/upload?form=export', packed, 'i');
+  assert.equal(imported.status, 201, imported.text);
+  const { call } = await restarted(t, made.server);
+  assert.equal((await call('POST', path, bytes, 'k')).id, all[0].id);
+  assert.equal((await call('POST', '/v1/snapshots/upload?form=export', packed, 'i')).id, imported.id);
+  assert.equal((await call('GET', '/v1/snapshots')).snapshots.length, 2);
+});
+
+test('an upload that broke off leaves its key free', { timeout: 120_000 }, async (t) => {
+  const made = await withJails(t);
+  if (!made) return;
+  const bytes = tarOf(t, 'one');
+  const socket = net.connect(made.server.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(`POST /v1/snapshots/upload HTTP/1.1\r\nHost: 127.0.0.1:${made.server.port}\r\nAuthorization: Bearer ${made.server.token}\r\n` +
+    `Idempotency-Key: k\r\nContent-Type: application/octet-stream\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+  socket.write(bytes.subarray(0, 512));
+  await until(async () => (await made.call('GET', '/v1/snapshots')).snapshots.length === 1);
+  const second = made.call('POST', '/v1/snapshots/upload', bytes, 'k'); // waits for the first
+  await Promise.race([second, sleep(300)]);
+  socket.destroy();
+  const told = await second; // 201 where it came too late to meet the first
+  if (told.status !== 201) {
+    assert.deepEqual([told.status, told.error.code], [423, 'busy'], told.text);
+    assert.match(told.error.message, /first upload with this Idempotency-Key broke off; send it again/);
+  }
+  const third = await made.call('POST', '/v1/snapshots/upload', bytes, 'k');
+  assert.equal(third.status, 201, third.text);
+  assert.equal((await made.call('GET', '/v1/snapshots')).snapshots.length, 1);
+});
+
+test('a key may have 255 bytes, and no more', { timeout: 60_000 }, async (t) => {
+  const { call } = await stage(t);
+  assert.equal((await call('POST', '/v1/volumes', BODIES.volumes, 'k'.repeat(255))).status, 201);
+  const long = await call('POST', '/v1/volumes', BODIES.volumes, 'k'.repeat(256));
+  assert.equal(long.status, 400);
+  assert.match(long.error.message, /Idempotency-Key: longer than 255 bytes/);
 });

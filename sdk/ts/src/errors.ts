@@ -75,6 +75,9 @@ type ErrorClass = new (code: string, message: string, more?: ErrorDetails) => Sa
 /** One row a code; what is not here is a SandglassError. */
 const families: Record<string, ErrorClass> = {
   invalid: InvalidError,
+  bad_cwd: InvalidError,
+  exec_format_error: InvalidError,
+  not_executable: InvalidError,
   invalid_pattern: InvalidError,
   pattern_too_complex: InvalidError,
   method_not_allowed: InvalidError,
@@ -83,6 +86,7 @@ const families: Record<string, ErrorClass> = {
   unauthorized: AuthError,
   forbidden: AuthError,
   not_found: NotFoundError,
+  program_not_found: NotFoundError,
   gone: NotFoundError,
   conflict: ConflictError,
   busy: ConflictError,

@@ -485,6 +485,7 @@ TEST(bodies_and_queries_are_checked_against_the_row)
     CHECK(says(post(&fix, "{\"name\":\"a\",\"count\":12"), "400 Bad Request"));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"cuont\":12}"),
                "there is no property \\\"cuont\\\"; did you mean 'count'?"));
+    CHECK(says(post(&fix, "{\"name\":\"a\",\"cuont\":12}"), "\"path\":\"cuont\""));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"count\":-2}"), "\"path\":\"count\""));
     CHECK(says(post(&fix, "{\"count\":2}"), "\"path\":\"name\""));
     const char *answer;

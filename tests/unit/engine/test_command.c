@@ -230,9 +230,10 @@ TEST(what_cannot_start_says_why_and_leaves_nothing)
     struct str argv[] = {STR("/no/such/program")};
     struct command_spec spec = {.sandbox = str_of(rig.id), .argv = argv, .arg_count = 1};
     CHECK_INT(start(&rig, &spec), -1);
-    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    CHECK_INT(rig.why.code, ERR_PROGRAM_NOT_FOUND);
     spec.cwd = STR("/no/such/dir");
     CHECK_INT(start(&rig, &spec), -1);
+    CHECK_INT(rig.why.code, ERR_BAD_CWD);
     spec.shell = STR("true");
     CHECK_INT(start(&rig, &spec), -1);
     CHECK_INT(rig.why.code, ERR_INVALID);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "files/internal.h"
+#include "files/watch.h"
 #include "tree.h"
 #include "ustar.h"
 
@@ -341,4 +342,50 @@ TEST(links_are_packed_as_links)
     CHECK(str_find(buf_str(&packed), STR("../HOSTFILE")) < packed.len);
     CHECK_ERR(pack(&tree, "out", false, &packed, &err), ERR_PATH_ESCAPES);
     CHECK_ERR(pack(&tree, "fifo", false, &packed, &err), ERR_NOT_A_FILE);
+}
+
+static bool hears(const struct buf *news, const char *line)
+{
+    return str_find(buf_str(news), str_of(line)) < news->len;
+}
+
+/* By renames from a place that it does not see, which is nobody's business. */
+TEST(a_watch_tells_of_what_is_unpacked_as_created_or_changed)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    AUTO_FILES_WATCH struct files_watch *watch = NULL;
+    AUTO_BUF struct buf packed = {0}, news = buf_with_limit(1 << 16);
+    struct err err = {0};
+    struct files_delete_result deleted;
+    tree_put(&tree, "from/plain", "new");
+    tree_put(&tree, "from/sub/b", "b");
+    CHECK_OK(pack(&tree, "from", false, &packed, &err));
+    CHECK_OK(files_delete(tree.files, STR("from"), true, &deleted, &err));
+    tree_put(&tree, "plain", "old");
+    CHECK_OK(files_watch_new(tree.files, STR("."), true, &watch, &err));
+
+    CHECK_OK(unpack(&tree, ".", FILES_TAR_MERGE, buf_str(&packed), &err));
+    tree_hear(watch, &news);
+    CHECK(hears(&news, "write plain\n") && hears(&news, "create sub\ncreate sub/b\n"));
+    CHECK_INT(news.len, strlen("write plain\ncreate sub\ncreate sub/b\n"));
+    tree_check(&tree, "plain", "new");
+    CHECK_INT(tree_count(&tree, "."), 2);
+
+    CHECK_OK(unpack(&tree, "to", FILES_TAR_NEW, buf_str(&packed), &err));
+    tree_hear(watch, &news);
+    CHECK(hears(&news, "create to\n") && hears(&news, "create to/plain\n"));
+    CHECK(!hears(&news, "to to") && !hears(&news, "from"));
+
+    tree_put(&tree, "to/old", "");
+    tree_hear(watch, &news);
+    CHECK_OK(unpack(&tree, "to", FILES_TAR_REPLACE, buf_str(&packed), &err));
+    tree_hear(watch, &news);
+    CHECK(str_starts(buf_str(&news), STR("remove to\ncreate to\n")));
+    CHECK(hears(&news, "create to/sub/b\n") && !hears(&news, "from"));
+    tree_put(&tree, "to/later", "");
+    tree_hear(watch, &news);
+    CHECK_CSTR(buf_cstr(&news), "create to/later\n");
+    CHECK_OK(files_rename(tree.files, STR("to"), STR("gone"), false, &err));
+    tree_hear(watch, &news);
+    CHECK(str_starts(buf_str(&news), STR("from to\nto gone\n")));
 }

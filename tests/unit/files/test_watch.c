@@ -41,18 +41,6 @@ TEST(watch_tells_what_happens)
     CHECK(expect(watch, FILES_EVENT_REMOVE, "g"));
 }
 
-/* All news up to now, one a line. */
-static void hear_all(struct files_watch *watch, struct buf *out)
-{
-    static const char *const names[] = {"create", "write", "remove",   "from",
-                                        "to",     "chmod", "overflow", "gone"};
-    struct err err = {0};
-    struct files_event event;
-    buf_clear(out);
-    while (files_watch_next(watch, 0, &event, &err) == 1)
-        buf_printf(out, "%s %.*s\n", names[event.type], STR_ARG(event.path));
-}
-
 TEST(watch_tells_of_a_write_and_not_how_it_is_done)
 {
     AUTO_TREE struct tree tree = tree_new();
@@ -64,19 +52,41 @@ TEST(watch_tells_of_a_write_and_not_how_it_is_done)
     CHECK_OK(files_mkdir(tree.files, STR("d"), 0755, false, &err));
     CHECK_OK(files_watch_new(tree.files, STR("."), true, &watch, &err));
     CHECK_OK(files_write(tree.files, STR("d/f"), STR("x"), NULL, &created, &err));
-    hear_all(watch, &news);
+    tree_hear(watch, &news);
     CHECK_CSTR(buf_cstr(&news), "create d/f\n");
     CHECK_OK(files_write(tree.files, STR("d/f"), STR("y"), NULL, &created, &err));
-    hear_all(watch, &news);
+    tree_hear(watch, &news);
     CHECK_CSTR(buf_cstr(&news), "write d/f\n");
     /* One that comes to nothing is no news at all. */
     CHECK_ERR(files_write(tree.files, STR("d/f"), STR("z"), &only_new, &created, &err),
               ERR_CONFLICT);
-    hear_all(watch, &news);
+    tree_hear(watch, &news);
     CHECK_CSTR(buf_cstr(&news), "");
     /* A tenant's own names that merely begin so are its own. */
     test_write(tree.dir, ".sandglass-notes", "x");
     CHECK(expect(watch, FILES_EVENT_CREATE, ".sandglass-notes"));
+}
+
+TEST(watch_tells_what_comes_from_elsewhere_as_created)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    AUTO_FILES_WATCH struct files_watch *watch = NULL, *all = NULL;
+    AUTO_BUF struct buf news = buf_with_limit(1 << 16);
+    struct err err = {0};
+    char from[400], to[400];
+    CHECK_OK(files_mkdir(tree.files, STR("d"), 0755, false, &err));
+    test_write(tree.outer, "guest", "x");
+    tree_put(&tree, "d/f", "x");
+    CHECK_OK(files_watch_new(tree.files, STR("."), false, &watch, &err));
+    CHECK_OK(files_watch_new(tree.files, STR("."), true, &all, &err));
+    (void)snprintf(from, sizeof from, "%s/guest", tree.outer);
+    (void)snprintf(to, sizeof to, "%s/guest", tree.dir);
+    CHECK_INT(rename(from, to), 0);
+    CHECK_OK(files_rename(tree.files, STR("d/f"), STR("f"), false, &err));
+    tree_hear(watch, &news); /* d is not watched */
+    CHECK_CSTR(buf_cstr(&news), "create guest\ncreate f\n");
+    tree_hear(all, &news);
+    CHECK_CSTR(buf_cstr(&news), "create guest\nfrom d/f\nto f\n");
 }
 
 TEST(watch_follows_new_and_moved_directories)

@@ -90,5 +90,9 @@ static inline bool tree_has(struct tree *tree, const char *path)
     return lstat(full.ptr, &st) == 0;
 }
 
+struct files_watch;
+/* All news up to now, one a line: "create d/f". */
+void tree_hear(struct files_watch *watch, struct buf *out);
+
 /* Entries of the directory, temporary ones included. */
 int tree_count(struct tree *tree, const char *path);

@@ -103,16 +103,17 @@ TEST(ways_not_to_start_are_told_apart)
     struct err err = {0};
     const char *missing[] = {"no-such-program", NULL}, *format[] = {"/workspace/x", NULL};
     const char *plain[] = {"/etc/passwd", NULL}, *fine[] = {"true", NULL};
-    CHECK_ERR(refused(&(struct jail_command){.argv = missing}, &err), ERR_NOT_FOUND);
+    CHECK_ERR(refused(&(struct jail_command){.argv = missing}, &err), ERR_PROGRAM_NOT_FOUND);
     CHECK_MSG("no program 'no-such-program'");
-    CHECK_ERR(refused(&(struct jail_command){.argv = format}, &err), ERR_NOT_FOUND);
-    CHECK_ERR(refused(&(struct jail_command){.argv = plain}, &err), ERR_FORBIDDEN);
+    CHECK_ERR(refused(&(struct jail_command){.argv = format}, &err), ERR_PROGRAM_NOT_FOUND);
+    CHECK_ERR(refused(&(struct jail_command){.argv = plain}, &err), ERR_NOT_EXECUTABLE);
     CHECK_MSG("cannot run '/etc/passwd'");
-    CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "/nowhere"}, &err), ERR_INVALID);
-    CHECK_MSG("bad_cwd");
+    CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "/nowhere"}, &err), ERR_BAD_CWD);
+    CHECK_MSG("cannot start in '/nowhere'");
     CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "/proc/self/root"}, &err),
-              ERR_INVALID);
-    CHECK_MSG("bad_cwd");
+              ERR_BAD_CWD);
+    CHECK_ERR(refused(&(struct jail_command){.argv = fine, .cwd = "here"}, &err), ERR_BAD_CWD);
+    CHECK_MSG("not absolute");
     CHECK_OK(refused(&(struct jail_command){.argv = fine}, &err));
 }
 
@@ -126,9 +127,10 @@ TEST(format_and_interpreter_have_their_own_words)
     const char *junk[] = {"./junk", NULL}, *lost[] = {"/workspace/lost", NULL};
     CHECK_OK(make(&(struct jail_plan){0}, &jail, &err));
     CHECK_OK(run_in(jail, &(struct jail_command){.argv = prepare}, &ran, &err));
-    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = junk}, &ran, &err), ERR_INVALID);
+    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = junk}, &ran, &err), ERR_EXEC_FORMAT);
     CHECK_MSG("exec format error");
-    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = lost}, &ran, &err), ERR_NOT_FOUND);
+    CHECK_ERR(run_in(jail, &(struct jail_command){.argv = lost}, &ran, &err),
+              ERR_PROGRAM_NOT_FOUND);
     CHECK_MSG("interpreter");
 }
 

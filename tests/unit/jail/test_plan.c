@@ -122,7 +122,7 @@ TEST(commands_need_a_program_and_sane_words)
               ERR_INVALID);
     CHECK_MSG("novalue");
     CHECK_ERR(jail_command_check(&(struct jail_command){.argv = good, .cwd = "x"}, &err),
-              ERR_INVALID);
+              ERR_BAD_CWD);
     static char big[JAIL_ARGS_BYTES + 1];
     memset(big, 'x', sizeof big - 1);
     const char *huge[] = {"true", big, NULL};
