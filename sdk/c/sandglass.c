@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE_MAX = 512, CODE_MAX = 64, ANSWER_MAX = 64 << 20, ERROR_KEPT = 64 << 10 };
+enum {
+    MESSAGE_MAX = 512,
+    CODE_MAX = 64,
+    ANSWER_MAX = 64 << 20,
+    ERROR_KEPT = 64 << 10,
+    STREAM_SILENCE_S = 60
+};
 
 struct text {
     char *ptr;
@@ -264,8 +270,12 @@ static int prepare(struct transfer *transfer, const char *method, const char *pa
         (void)curl_easy_setopt(curl, CURLOPT_CAINFO, client->ca_file);
     add_header(transfer, client->auth);
     add_header(transfer, "Expect:");
-    if (transfer->on_line != NULL)
+    if (transfer->on_line != NULL) {
         add_header(transfer, "Accept: application/x-ndjson");
+        /* The server breaks its silence each 15 s: who hears nothing for longer has lost it. */
+        (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
+    }
     if (json != NULL) {
         add_header(transfer, "Content-Type: application/json");
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(json));

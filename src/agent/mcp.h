@@ -8,6 +8,7 @@
 
 #include "engine/caller.h"
 
+struct buf;
 struct config;
 struct engine;
 struct json_t;
@@ -44,7 +45,34 @@ size_t mcp_take(struct mcp *mcp, const struct json_t *message);
 /* Text that is not JSON at all. */
 void mcp_refuse(struct mcp *mcp, const char *why);
 
-/* Whether a revision of the protocol is one that we speak. */
+/* A subscription whose sandbox went to rest is taken up again: something has woken it. */
+void mcp_rewatch(struct mcp *mcp);
+
+/* Whether a revision of the protocol is one that we speak, and one without initialize: requests of
+ * those (here "modern") say all about themselves in params._meta. */
 bool mcp_speaks(struct str version);
+bool mcp_is_modern_version(struct str version);
+/* The revision that a modern request names; empty for all others. */
+struct str mcp_version_of(const struct json_t *message);
+/* Whether it is a request, a notification or an answer at all, and what is said to one that is
+ * none.
+ */
+bool mcp_is_message(const struct json_t *message);
+void mcp_put_no_message(struct buf *answer);
 /* The first word of a client. */
 bool mcp_is_initialize(const struct json_t *message);
+/* A request whose answer is a stream that stays open. */
+bool mcp_is_listen(const struct json_t *message);
+
+/* What is wrong with the way a request is asked, before it is looked at: a revision that is not
+ * spoken, a method that there is not. Gives 0, or the HTTP status for it and the whole answer. */
+int mcp_find_fault(const struct json_t *message, bool is_modern, struct buf *answer);
+
+enum { MCP_HEADER_MISMATCH = -32020 };
+struct mcp_fault {
+    int code;
+    const char *message;
+    const char *data; /* JSON; NULL: none */
+};
+/* A whole answer; `id` is JSON text, empty when there is none. */
+void mcp_put_error(struct buf *answer, struct str id, const struct mcp_fault *fault);

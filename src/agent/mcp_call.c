@@ -12,14 +12,15 @@ static char *json_text(const struct json_t *value)
     return buf_take(&text);
 }
 
-struct mcp_call *mcp_call_new(struct mcp *mcp, struct str id, const struct json_t *params)
+struct mcp_call *mcp_call_new(struct mcp *mcp, const struct mcp_asked *asked,
+                              const struct json_t *params)
 {
     struct mcp_call *call = mem_alloc(sizeof *call);
     const struct json_t *meta = json_get(params, "_meta");
     const struct json_t *token = meta == NULL ? NULL : json_get(meta, "progressToken");
-    *call = (struct mcp_call){.next = mcp->running, .mcp = mcp};
-    call->id = mem_alloc(id.len + 1);
-    memcpy(call->id, id.ptr, id.len);
+    *call = (struct mcp_call){.next = mcp->running, .mcp = mcp, .asked = *asked};
+    call->id = mem_dup(asked->id.ptr, asked->id.len);
+    call->asked.id = str_n(call->id, asked->id.len);
     if (token != NULL)
         call->progress_token = json_text(token);
     mcp->running = call;
@@ -42,26 +43,16 @@ void mcp_call_free(struct mcp_call *call)
 
 /* --- Output, as it comes --- */
 
-static void put_json(struct json_out *out, const char *text)
-{
-    struct err err = {0};
-    AUTO_JSON struct json_t *value = NULL;
-    if (json_parse(str_of(text), &value, &err) == 0)
-        json_put_value(out, value);
-    else
-        json_put_null(out);
-}
-
 static void send_progress(struct mcp_call *call, struct str line)
 {
     AUTO_BUF struct buf text = {0};
     struct json_out out;
     json_begin_object(mcp_begin_note(&out, &text, "notifications/progress"));
-    json_key(&out, "progressToken"), put_json(&out, call->progress_token);
+    json_key(&out, "progressToken"), mcp_put_json(&out, str_of(call->progress_token));
     json_key(&out, "progress"), json_put_i64(&out, ++call->progress);
     json_key(&out, "message"), tool_put_cut(&out, line, PROGRESS_TEXT_MAX);
     json_end_object(&out);
-    mcp_send_note(call->mcp, str_of(call->id), &out);
+    mcp_send_note(call->mcp, call->asked.id, &out);
 }
 
 static void send_log(struct mcp_call *call, bool is_stderr, struct str line)
@@ -73,7 +64,7 @@ static void send_log(struct mcp_call *call, bool is_stderr, struct str line)
     json_key(&out, "logger"), json_put_cstr(&out, is_stderr ? "stderr" : "stdout");
     json_key(&out, "data"), tool_put_cut(&out, line, PROGRESS_TEXT_MAX);
     json_end_object(&out);
-    mcp_send_note(call->mcp, str_of(call->id), &out);
+    mcp_send_note(call->mcp, call->asked.id, &out);
 }
 
 static void on_output(void *ctx, bool is_stderr, struct str text)
@@ -82,7 +73,8 @@ static void on_output(void *ctx, bool is_stderr, struct str text)
     struct str line = str_trim(text);
     if (call->progress_token != NULL)
         send_progress(call, line);
-    if (call->mcp->logs && call->mcp->level <= (is_stderr ? LEVEL_WARNING : LEVEL_INFO))
+    int level = call->asked.is_modern ? call->asked.level : call->mcp->level;
+    if (level <= (int)(is_stderr ? LEVEL_WARNING : LEVEL_INFO))
         send_log(call, is_stderr, line);
 }
 
@@ -104,7 +96,6 @@ static void put_answer(struct json_out *out, const struct tool_answer *answer)
 {
     struct err err = {0};
     AUTO_JSON struct json_t *value = NULL;
-    json_begin_object(out);
     json_key(out, "content");
     json_begin_array(out);
     json_begin_object(out);
@@ -116,7 +107,6 @@ static void put_answer(struct json_out *out, const struct tool_answer *answer)
     if (!answer->is_error && json_parse(answer->json, &value, &err) == 0)
         json_key(out, "structuredContent"), json_put_value(out, value);
     json_key(out, "isError"), json_put_bool(out, answer->is_error);
-    json_end_object(out);
 }
 
 static void on_done(void *ctx, const struct tool_answer *answer)
@@ -126,14 +116,14 @@ static void on_done(void *ctx, const struct tool_answer *answer)
     AUTO_BUF struct buf text = {0};
     struct json_out out;
     call->run = NULL;
-    put_answer(mcp_begin(&out, &text, str_of(call->id)), answer);
-    mcp_send(mcp, str_of(call->id), &out);
+    put_answer(mcp_begin(&out, &text, &call->asked), answer);
+    mcp_send(mcp, &call->asked, &out);
     mcp_call_free(call);
 }
 
 static const struct tool_calls calls = {on_output, on_done};
 
-void mcp_call_tool(struct mcp *mcp, struct str id, const struct json_t *params)
+void mcp_call_tool(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
     struct str name = {0};
     const struct json_t *args = json_get(params, "arguments");
@@ -141,11 +131,11 @@ void mcp_call_tool(struct mcp *mcp, struct str id, const struct json_t *params)
     if (!json_to_str(json_get(params, "name"), &name) ||
         tool_find(mcp->context.config, name) == NULL) {
         buf_printf(&why, "there is no tool '%.*s'; tools/list names them", STR_ARG(name));
-        mcp_send_error(mcp, id, RPC_PARAMS, buf_cstr(&why));
+        mcp_send_error(mcp, asked->id, RPC_PARAMS, buf_cstr(&why));
         return;
     }
-    mcp_watch(mcp);
-    struct mcp_call *call = mcp_call_new(mcp, id, params);
+    mcp_rewatch(mcp);
+    struct mcp_call *call = mcp_call_new(mcp, asked, params);
     call->run = tool_start(&mcp->context, name, args, &calls, call);
 }
 
@@ -159,7 +149,7 @@ void mcp_cancel(struct mcp *mcp, const struct json_t *params)
         return;
     json_put_value(&out, named);
     for (struct mcp_call *call = mcp->running; call != NULL; call = call->next)
-        if (call->run != NULL && str_eq(str_of(call->id), buf_str(&id))) {
+        if (call->run != NULL && str_eq(call->asked.id, buf_str(&id))) {
             struct tool_run *run = call->run;
             call->run = NULL;
             mcp->calls->on_message(mcp->ctx, buf_str(&id), true, (struct str){0});
@@ -167,4 +157,5 @@ void mcp_cancel(struct mcp *mcp, const struct json_t *params)
             tool_cancel(run);
             return;
         }
+    (void)mcp_unlisten(mcp, buf_str(&id));
 }

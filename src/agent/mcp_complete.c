@@ -7,20 +7,12 @@
 
 enum { VALUES_MAX = 100 }; /* the protocol's */
 
-static struct str member(const struct json_t *object, const char *name)
-{
-    struct str text = {0};
-    if (object != NULL)
-        (void)!json_to_str(json_get(object, name), &text);
-    return text;
-}
-
-static void send_values(struct mcp *mcp, struct str id, struct str before,
+static void send_values(struct mcp *mcp, const struct mcp_asked *asked, struct str before,
                         const struct file_answer *answer)
 {
     AUTO_BUF struct buf text = {0};
     struct json_out out;
-    json_begin_object(mcp_begin(&out, &text, id));
+    (void)mcp_begin(&out, &text, asked);
     json_key(&out, "completion");
     json_begin_object(&out);
     json_key(&out, "values");
@@ -33,17 +25,16 @@ static void send_values(struct mcp *mcp, struct str id, struct str before,
     json_end_array(&out);
     json_key(&out, "hasMore"), json_put_bool(&out, answer != NULL && answer->truncated);
     json_end_object(&out);
-    json_end_object(&out);
-    mcp_send(mcp, id, &out);
+    mcp_send(mcp, asked, &out);
 }
 
 static void on_found(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     struct mcp_call *call = ctx;
     if (call->mcp != NULL && why != NULL)
-        mcp_send_error(call->mcp, str_of(call->id), RPC_INTERNAL, why->msg);
+        mcp_send_error(call->mcp, call->asked.id, RPC_INTERNAL, why->msg);
     else if (call->mcp != NULL)
-        send_values(call->mcp, str_of(call->id), buf_str(&call->uri), answer);
+        send_values(call->mcp, &call->asked, buf_str(&call->uri), answer);
     mcp_call_free(call);
 }
 
@@ -58,11 +49,11 @@ static void put_pattern(struct buf *out, struct str start)
     buf_put_cstr(out, "{*,*/**}");
 }
 
-static void find_paths(struct mcp *mcp, struct str id, struct str start)
+static void find_paths(struct mcp *mcp, const struct mcp_asked *asked, struct str start)
 {
     AUTO_BUF struct buf pattern = {0};
     struct file_place place = {.session = mcp->context.session};
-    struct mcp_call *call = mcp_call_new(mcp, id, NULL);
+    struct mcp_call *call = mcp_call_new(mcp, asked, NULL);
     if (str_starts(start, STR(ROOT))) {
         buf_put_cstr(&call->uri, ROOT);
         start = str_slice(start, strlen(ROOT), start.len);
@@ -75,24 +66,24 @@ static void find_paths(struct mcp *mcp, struct str id, struct str start)
     engine_file(mcp->context.engine, &mcp->context.caller, &place, &request, on_found, call);
 }
 
-void mcp_complete(struct mcp *mcp, struct str id, const struct json_t *params)
+void mcp_complete(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
     const struct json_t *ref = params == NULL ? NULL : json_get(params, "ref");
     const struct json_t *argument = params == NULL ? NULL : json_get(params, "argument");
-    struct str type = member(ref, "type"), name = member(argument, "name");
-    struct str value = member(argument, "value");
+    struct str type = mcp_text(ref, "type"), name = mcp_text(argument, "name");
+    struct str value = mcp_text(argument, "value");
     bool is_file = str_eq(type, STR("ref/resource"));
-    const char *known = is_file ? "path" : mcp_prompt_argument(member(ref, "name"));
+    const char *known = is_file ? "path" : mcp_prompt_argument(mcp_text(ref, "name"));
     if ((!is_file && !str_eq(type, STR("ref/prompt"))) || known == NULL ||
-        (is_file && !str_eq(member(ref, "uri"), STR(MCP_FILE_TEMPLATE))))
-        mcp_send_error(mcp, id, RPC_PARAMS,
+        (is_file && !str_eq(mcp_text(ref, "uri"), STR(MCP_FILE_TEMPLATE))))
+        mcp_send_error(mcp, asked->id, RPC_PARAMS,
                        "ref: a prompt of prompts/list or a template of resources/templates/list");
     else if (!str_eq(name, str_of(known)))
-        mcp_send_error(mcp, id, RPC_PARAMS, "argument: it has none of that name");
+        mcp_send_error(mcp, asked->id, RPC_PARAMS, "argument: it has none of that name");
     else if (value.len >= FILE_PATH_MAX / 2 || str_find_char(value, '\0') != value.len)
-        mcp_send_error(mcp, id, RPC_PARAMS, "argument.value: it is no beginning of a path");
+        mcp_send_error(mcp, asked->id, RPC_PARAMS, "argument.value: it is no beginning of a path");
     else if (str_eq(name, STR("path")))
-        find_paths(mcp, id, value);
+        find_paths(mcp, asked, value);
     else
-        send_values(mcp, id, (struct str){0}, NULL);
+        send_values(mcp, asked, (struct str){0}, NULL);
 }

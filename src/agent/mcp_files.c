@@ -3,9 +3,6 @@
 #include "agent/mcp_internal.h"
 #include "base/base64.h"
 
-#define ROOT "/workspace"
-#define SCHEME "file://workspace"
-
 enum { PAGE = 500 };
 
 /* --- Names --- */
@@ -16,10 +13,9 @@ static bool is_plain(char c)
            (c != '\0' && strchr("-._~/", c) != NULL);
 }
 
-/* `path` begins behind /workspace, with its slash. */
-static void put_uri(struct buf *out, struct str path)
+void mcp_put_uri(struct buf *out, struct str path)
 {
-    buf_put_cstr(out, SCHEME);
+    buf_put_cstr(out, MCP_FILE_SCHEME);
     for (size_t i = 0; i < path.len; i++) {
         if (is_plain(path.ptr[i]))
             buf_put_char(out, path.ptr[i]);
@@ -37,13 +33,12 @@ static bool climbs(struct str path)
     return false;
 }
 
-/* The absolute path; false when the URI is not one of ours. */
-static bool path_of(struct str uri, struct buf *out)
+bool mcp_path_of(struct str uri, struct buf *out)
 {
-    if (!str_starts(uri, STR(SCHEME "/")))
+    if (!str_starts(uri, STR(MCP_FILE_SCHEME "/")))
         return false;
-    buf_put_cstr(out, ROOT);
-    for (size_t i = strlen(SCHEME); i < uri.len; i++) {
+    buf_put_cstr(out, MCP_FILE_ROOT);
+    for (size_t i = strlen(MCP_FILE_SCHEME); i < uri.len; i++) {
         if (uri.ptr[i] != '%') {
             buf_put_char(out, uri.ptr[i]);
             continue;
@@ -58,14 +53,13 @@ static bool path_of(struct str uri, struct buf *out)
     return !climbs(buf_str(out));
 }
 
-/* Says what is wrong itself. */
-static bool uri_of(struct mcp *mcp, struct str id, const struct json_t *params, struct str *ret_uri,
-                   struct buf *path)
+bool mcp_uri_of(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params,
+                struct str *ret_uri, struct buf *path)
 {
     *ret_uri = (struct str){0};
-    if (json_to_str(json_get(params, "uri"), ret_uri) && path_of(*ret_uri, path))
+    if (json_to_str(json_get(params, "uri"), ret_uri) && mcp_path_of(*ret_uri, path))
         return true;
-    mcp_send_error(mcp, id, RPC_PARAMS, "uri: " SCHEME "/PATH is needed");
+    mcp_send_error(mcp, asked->id, RPC_PARAMS, "uri: " MCP_FILE_SCHEME "/PATH is needed");
     return false;
 }
 
@@ -83,7 +77,7 @@ static void put_file(struct json_out *out, const struct file_info *info)
     AUTO_BUF struct buf uri = {0};
     AUTO_BUF struct buf path = {0};
     buf_printf(&path, "/%.*s", STR_ARG(info->path));
-    put_uri(&uri, buf_str(&path));
+    mcp_put_uri(&uri, buf_str(&path));
     json_begin_object(out);
     json_key(out, "uri"), json_put_str(out, buf_str(&uri));
     json_key(out, "name"), json_put_str(out, info->path);
@@ -97,9 +91,10 @@ static void on_listed(void *ctx, const struct file_answer *answer, const struct 
     AUTO_BUF struct buf text = {0};
     struct json_out out;
     if (call->mcp != NULL && why != NULL) {
-        mcp_send_error(call->mcp, str_of(call->id), RPC_INTERNAL, why->msg);
+        mcp_send_error(call->mcp, call->asked.id, RPC_INTERNAL, why->msg);
     } else if (call->mcp != NULL) {
-        json_begin_object(mcp_begin(&out, &text, str_of(call->id)));
+        (void)mcp_begin(&out, &text, &call->asked);
+        mcp_put_cache(&out, &call->asked, false);
         json_key(&out, "resources");
         json_begin_array(&out);
         for (size_t i = 0; i < answer->entry_count; i++)
@@ -109,19 +104,36 @@ static void on_listed(void *ctx, const struct file_answer *answer, const struct 
         if (answer->truncated && answer->entry_count > 0)
             json_key(&out, "nextCursor"),
                 json_put_str(&out, answer->entries[answer->entry_count - 1].path);
-        json_end_object(&out);
-        mcp_send(call->mcp, str_of(call->id), &out);
+        mcp_send(call->mcp, &call->asked, &out);
     }
     mcp_call_free(call);
 }
 
-void mcp_list_files(struct mcp *mcp, struct str id, const struct json_t *params)
+void mcp_list_files(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
     struct file_request request = {
-        .op = FILE_LIST, .path = STR(ROOT), .recursive = true, .limit = PAGE};
+        .op = FILE_LIST, .path = STR(MCP_FILE_ROOT), .recursive = true, .limit = PAGE};
     if (params != NULL)
         (void)!json_to_str(json_get(params, "cursor"), &request.after);
-    ask(mcp, &request, on_listed, mcp_call_new(mcp, id, NULL));
+    ask(mcp, &request, on_listed, mcp_call_new(mcp, asked, NULL));
+}
+
+void mcp_list_templates(struct mcp *mcp, const struct mcp_asked *asked,
+                        UNUSED const struct json_t *params)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    (void)mcp_begin(&out, &text, asked);
+    mcp_put_cache(&out, asked, true);
+    json_key(&out, "resourceTemplates");
+    json_begin_array(&out);
+    json_begin_object(&out);
+    json_key(&out, "uriTemplate"), json_put_cstr(&out, MCP_FILE_TEMPLATE);
+    json_key(&out, "name"), json_put_cstr(&out, "workspace");
+    json_key(&out, "title"), json_put_cstr(&out, "Files of the sandbox");
+    json_end_object(&out);
+    json_end_array(&out);
+    mcp_send(mcp, asked, &out);
 }
 
 /* --- resources/read --- */
@@ -130,7 +142,6 @@ static void put_content(struct json_out *out, struct str uri, struct str bytes)
 {
     AUTO_BUF struct buf coded = {0};
     bool is_text = str_is_utf8(bytes) && str_find_char(bytes, '\0') == bytes.len;
-    json_begin_object(out);
     json_key(out, "contents");
     json_begin_array(out);
     json_begin_object(out);
@@ -145,7 +156,6 @@ static void put_content(struct json_out *out, struct str uri, struct str bytes)
     }
     json_end_object(out);
     json_end_array(out);
-    json_end_object(out);
 }
 
 static void send_content(struct mcp_call *call, const struct file_answer *answer,
@@ -153,16 +163,18 @@ static void send_content(struct mcp_call *call, const struct file_answer *answer
 {
     AUTO_BUF struct buf text = {0};
     struct json_out out;
-    struct str id = str_of(call->id);
+    struct str id = call->asked.id;
+    int absent = call->asked.is_modern ? RPC_PARAMS : RPC_NO_RESOURCE;
     if (why != NULL) {
-        mcp_send_error(call->mcp, id, why->code == ERR_NOT_FOUND ? RPC_NO_RESOURCE : RPC_INTERNAL,
-                       why->msg);
+        mcp_send_error(call->mcp, id, why->code == ERR_NOT_FOUND ? absent : RPC_INTERNAL, why->msg);
     } else if (answer->truncated) {
         mcp_send_error(call->mcp, id, RPC_INTERNAL,
                        "the file is larger than 1 MiB: read it in parts with the tool read");
     } else {
-        put_content(mcp_begin(&out, &text, id), buf_str(&call->uri), answer->bytes);
-        mcp_send(call->mcp, id, &out);
+        (void)mcp_begin(&out, &text, &call->asked);
+        mcp_put_cache(&out, &call->asked, false);
+        put_content(&out, buf_str(&call->uri), answer->bytes);
+        mcp_send(call->mcp, &call->asked, &out);
     }
 }
 
@@ -174,99 +186,15 @@ static void on_read(void *ctx, const struct file_answer *answer, const struct er
     mcp_call_free(call);
 }
 
-void mcp_read_file(struct mcp *mcp, struct str id, const struct json_t *params)
+void mcp_read_file(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
     AUTO_BUF struct buf path = {0};
     struct str uri;
-    if (!uri_of(mcp, id, params, &uri, &path))
+    if (!mcp_uri_of(mcp, asked, params, &uri, &path))
         return;
-    struct mcp_call *call = mcp_call_new(mcp, id, NULL);
+    struct mcp_call *call = mcp_call_new(mcp, asked, NULL);
     buf_put(&call->uri, uri);
     ask(mcp,
         &(struct file_request){.op = FILE_READ, .path = buf_str(&path), .limit = FILE_READ_MAX},
         on_read, call);
-}
-
-/* --- Subscriptions: one watch over all of /workspace --- */
-
-static void tell_updated(struct mcp *mcp, struct str path)
-{
-    AUTO_BUF struct buf uri = {0};
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    put_uri(&uri, str_slice(path, strlen(ROOT), path.len));
-    json_begin_object(mcp_begin_note(&out, &text, "notifications/resources/updated"));
-    json_key(&out, "uri"), json_put_str(&out, buf_str(&uri));
-    json_end_object(&out);
-    mcp_send_note(mcp, (struct str){0}, &out);
-}
-
-static void tell_list_changed(struct mcp *mcp)
-{
-    AUTO_BUF struct buf text = {0};
-    struct json_out out;
-    json_begin_object(mcp_begin_note(&out, &text, "notifications/resources/list_changed"));
-    json_end_object(&out);
-    mcp_send_note(mcp, (struct str){0}, &out);
-}
-
-static void on_event(void *ctx, const struct file_event *event)
-{
-    struct mcp *mcp = ctx;
-    AUTO_BUF struct buf path = {0};
-    /* Below the watched directory, or whole. */
-    if (event->path.len == 0 || event->path.ptr[0] != '/')
-        buf_put_cstr(&path, ROOT "/");
-    buf_put(&path, event->path);
-    if (map_has(&mcp->subscriptions, buf_str(&path)))
-        tell_updated(mcp, buf_str(&path));
-    if (event->change != FILE_MODIFIED && !event->is_directory)
-        tell_list_changed(mcp);
-}
-
-/* The sandbox rests: the next call wakes it, and the watch with it. */
-static void on_watch_end(void *ctx, UNUSED const struct err *why)
-{
-    struct mcp *mcp = ctx;
-    mcp->watcher = file_watcher_free(mcp->watcher);
-}
-
-static const struct file_watch_calls watch_calls = {on_event, on_watch_end};
-
-void mcp_watch(struct mcp *mcp)
-{
-    struct file_place place = {.session = mcp->context.session};
-    struct err err = {0};
-    if (mcp->watcher == NULL && mcp->subscriptions.len > 0)
-        (void)!engine_file_watch(mcp->context.engine, &mcp->context.caller, &place, STR(ROOT), true,
-                                 &watch_calls, mcp, &mcp->watcher, &err);
-}
-
-void mcp_subscribe(struct mcp *mcp, struct str id, const struct json_t *params)
-{
-    AUTO_BUF struct buf path = {0};
-    struct str uri;
-    if (!uri_of(mcp, id, params, &uri, &path))
-        return;
-    (void)map_put(&mcp->subscriptions, buf_str(&path), mcp);
-    mcp_watch(mcp);
-    mcp_send_empty(mcp, id);
-}
-
-void mcp_unsubscribe(struct mcp *mcp, struct str id, const struct json_t *params)
-{
-    AUTO_BUF struct buf path = {0};
-    struct str uri;
-    if (!uri_of(mcp, id, params, &uri, &path))
-        return;
-    (void)map_remove(&mcp->subscriptions, buf_str(&path));
-    if (mcp->subscriptions.len == 0)
-        mcp->watcher = file_watcher_free(mcp->watcher);
-    mcp_send_empty(mcp, id);
-}
-
-void mcp_files_done(struct mcp *mcp)
-{
-    mcp->watcher = file_watcher_free(mcp->watcher);
-    map_done(&mcp->subscriptions);
 }

@@ -11,6 +11,7 @@ struct events {
     struct flow *flow;
     struct timer *heartbeat;
     bool is_ndjson, is_ended;
+    bool is_stopped; /* ended by the server: its writer may not know yet */
 };
 
 bool events_are_asked_for(const struct request *request)
@@ -65,6 +66,7 @@ static void on_stop(void *ctx)
     if (events->is_ended)
         return;
     events_put(events, "end", (struct str){0}, STR("{\"reason\":\"the server is stopping\"}"));
+    events->is_stopped = true;
     events_end(events);
 }
 
@@ -101,6 +103,8 @@ static void put_line(struct buf *out, const char *type, struct str id, struct st
 
 void events_put(struct events *events, const char *type, struct str id, struct str json)
 {
+    if (events->is_stopped)
+        return;
     assert(!events->is_ended);
     AUTO_BUF struct buf text = {0};
     if (events->is_ndjson) {

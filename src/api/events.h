@@ -30,7 +30,8 @@ bool events_last_id(struct request *request, struct str *ret_id);
 /* Begins the reply. `calls` is borrowed. */
 struct events *events_new(struct request *request, const struct events_calls *calls, void *ctx);
 /* `type` names it, `json` is one value without line breaks, `id` may be empty. A client that lets
- * more than api/flow.h's FLOW_MAX wait is cut off. */
+ * more than api/flow.h's FLOW_MAX wait is cut off. Nothing
+ * is sent once the server stops. */
 void events_put(struct events *events, const char *type, struct str id, struct str json);
 bool events_is_full(const struct events *events);
 /* No more will come. */

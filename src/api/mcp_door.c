@@ -5,6 +5,10 @@
  * A client is known by the id of its session in the engine. One that comes back after the daemon
  * was started anew goes on where it was: its files are there, only its subscriptions are not.
  *
+ * A client of revision 2026-07-28 and later has no such id: each of its requests stands for itself
+ * and is a client of its own here, which goes with it. They work in the session of their token
+ * (and of the name that the URL may give); what cannot be answered any more is ended.
+ *
  * Each reply that became a stream has a number, the one opened by GET has 0; events carry it with
  * their own in their id. A client that comes back with the last id it saw gets what it missed, and
  * what still comes. */
@@ -13,9 +17,11 @@
 
 #include "agent/mcp.h"
 #include "api/events.h"
+#include "api/mcp_head.h"
 #include "api/mcp_log.h"
 #include "api/v1.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "io/loop.h"
 
@@ -46,6 +52,8 @@ struct client {
     struct mcp_log log;
     uint64_t streams; /* so many were numbered */
     int64_t used_ms;
+    bool is_single; /* of one request, without a session of the protocol */
+    bool is_over;   /* of a single one: to be freed */
 };
 
 struct mcp_door {
@@ -53,6 +61,7 @@ struct mcp_door {
     struct client *clients;
     size_t count;
     struct timer *sweeper;
+    struct timer *reaper; /* of single clients; they may end in the middle of their own calls */
 };
 
 /* --- Posts --- */
@@ -68,12 +77,27 @@ static void post_free(struct post *post)
     free(post);
 }
 
+static void end_single(struct client *client)
+{
+    if (!client->is_single || client->is_over)
+        return;
+    client->is_over = true;
+    timer_set(client->door->reaper, 0, 0);
+}
+
 /* Its client went away: the answers have nowhere to go. */
 static void on_post_closed(void *ctx)
 {
     struct post *post = ctx;
     post->events = NULL;
     post->is_gone = true;
+    end_single(post->client);
+}
+
+static void on_post_gone(void *ctx)
+{
+    struct post *post = ctx;
+    end_single(post->client);
 }
 
 static const struct events_calls post_events = {.on_closed = on_post_closed};
@@ -91,6 +115,7 @@ static void reply_kept(struct post *post)
 
 static void finish(struct post *post)
 {
+    end_single(post->client);
     if (post->request != NULL) {
         reply_kept(post);
     } else if (post->events != NULL) {
@@ -115,8 +140,9 @@ static void on_message(void *ctx, struct str about, bool is_last, struct str jso
     struct events *events = post == NULL ? client->stream : post->events;
     /* Of a stream that broke it is kept until its client comes back. */
     if (json.len > 0 && (post == NULL || post->request == NULL)) {
-        char id[MCP_LOG_ID_SIZE];
-        mcp_log_add(&client->log, post == NULL ? 0 : post->stream, json, id);
+        char id[MCP_LOG_ID_SIZE] = "";
+        if (!client->is_single)
+            mcp_log_add(&client->log, post == NULL ? 0 : post->stream, json, id);
         if (events != NULL)
             events_put(events, "message", str_of(id), json);
     }
@@ -157,6 +183,14 @@ static void greet(struct request *request, const struct post *post)
     events_put(post->events, "message", str_of(id), (struct str){0});
 }
 
+static void open_stream(struct post *post, struct request *request)
+{
+    post->request = NULL;
+    post->stream = ++post->client->streams;
+    post->events = events_new(request, &post_events, post);
+    greet(request, post);
+}
+
 static void take_post(struct client *client, struct request *request)
 {
     struct post *post = mem_alloc(sizeof *post);
@@ -167,17 +201,21 @@ static void take_post(struct client *client, struct request *request)
                           .is_taking = true};
     client->posts = post;
     client->used_ms = clock_date_ms();
+    if (mcp_is_listen(request->json)) /* what it says first is not its answer */
+        open_stream(post, request);
     (void)mcp_take(client->mcp, request->json);
     post->is_taking = false;
     if (post->id == NULL) {
         finish(post);
+    } else if (post->request == NULL) {
+        return;
     } else if (request_accepts(request, "Accept", "text/event-stream")) {
-        post->request = NULL;
-        post->stream = ++client->streams;
-        post->events = events_new(request, &post_events, post);
-        greet(request, post);
+        open_stream(post, request);
     } else {
-        request_hold(request);
+        if (!request->is_held) /* it is while its session is made */
+            request_hold(request);
+        if (client->is_single)
+            request_on_gone(request, on_post_gone, post);
     }
 }
 
@@ -207,7 +245,7 @@ static void client_free(struct client *client)
 
 static bool is_idle(const struct client *client)
 {
-    return client->posts == NULL && client->stream == NULL;
+    return client->posts == NULL && client->stream == NULL && !client->is_single;
 }
 
 static void sweep(void *ctx)
@@ -221,6 +259,16 @@ static void sweep(void *ctx)
     }
 }
 
+static void reap(void *ctx)
+{
+    struct mcp_door *door = ctx;
+    for (struct client *client = door->clients, *next; client != NULL; client = next) {
+        next = client->next;
+        if (client->is_over)
+            client_free(client);
+    }
+}
+
 static struct mcp_door *door_of(struct api *api)
 {
     if (api->mcp == NULL) {
@@ -228,6 +276,7 @@ static struct mcp_door *door_of(struct api *api)
         api->mcp->api = api;
         api->mcp->sweeper = timer_new(api->loop, sweep, api->mcp);
         timer_set(api->mcp->sweeper, SWEEP_MS, SWEEP_MS);
+        api->mcp->reaper = timer_new(api->loop, reap, api->mcp);
     }
     return api->mcp;
 }
@@ -239,6 +288,7 @@ struct mcp_door *mcp_door_free(struct mcp_door *door)
     while (door->clients != NULL)
         client_free(door->clients);
     (void)timer_free(door->sweeper);
+    (void)timer_free(door->reaper);
     free(door);
     return NULL;
 }
@@ -304,18 +354,16 @@ static struct client *find_client(struct request *request, struct api *api)
     struct session_info session;
     struct engine_caller caller = v1_caller(request);
     struct str id = request_header(request, SESSION_HEADER);
-    struct str version = request_header(request, "MCP-Protocol-Version");
-    if (version.len > 0 && !mcp_speaks(version))
-        (void)err_set(&err, ERR_INVALID, "MCP-Protocol-Version: '%.*s' is not spoken here",
-                      STR_ARG(version));
-    else if (id.len == 0)
+    if (!mcp_head_is_spoken(request))
+        return NULL;
+    if (id.len == 0) {
         (void)err_set(&err, ERR_INVALID, SESSION_HEADER " is missing: initialize gives one");
-    if (err.code != ERR_NONE) {
         reply_error(request, &err);
         return NULL;
     }
     for (struct client *client = door_of(api)->clients; client != NULL; client = client->next)
-        if (str_eq(str_of(client->session), id) && str_eq(str_of(client->tenant), caller.tenant))
+        if (!client->is_single && str_eq(str_of(client->session), id) &&
+            str_eq(str_of(client->tenant), caller.tenant))
             return client;
     if (engine_session_get(api->engine, &caller, id, &session, &err) < 0 ||
         !str_eq(session.name, STR(SESSION_NAME)))
@@ -324,6 +372,73 @@ static struct client *find_client(struct request *request, struct api *api)
         return client_new(api, &caller, id, true);
     reply_error(request, &err);
     return NULL;
+}
+
+/* --- Requests that stand for themselves --- */
+
+/* The session of the token, and of the name that the URL gives. */
+static void name_session(struct request *request, char out[ID_SIZE])
+{
+    AUTO_BUF struct buf key = {0};
+    char hex[HASH_HEX_SIZE];
+    struct str name = {0};
+    (void)request_query(request, "session", &name);
+    buf_printf(&key, "mcp/%s/%s/%.*s", request->caller.tenant, request->caller.token_id,
+               STR_ARG(name));
+    hash_sha256_hex(buf_str(&key), hex);
+    (void)snprintf(out, ID_SIZE, "%.*s", ID_LEN, hex);
+}
+
+static void take_single(struct request *request, struct api *api, struct str session)
+{
+    struct err err = {0};
+    struct engine_caller caller = v1_caller(request);
+    struct mcp_door *door = door_of(api);
+    if (make_room(door, caller.tenant, &err) < 0) {
+        reply_error(request, &err);
+        return;
+    }
+    for (struct client *other = door->clients; other != NULL; other = other->next)
+        if (other->is_single && !other->is_over && str_eq(str_of(other->session), session))
+            mcp_rewatch(other->mcp);
+    struct client *client = client_new(api, &caller, session, true);
+    client->is_single = true;
+    take_post(client, request);
+}
+
+/* Another request may have made it at the same moment. */
+static void on_own_session(void *ctx, UNUSED const struct session_info *session,
+                           const struct err *why)
+{
+    struct request *request = ctx;
+    char id[ID_SIZE];
+    name_session(request, id);
+    if (why != NULL && why->code != ERR_CONFLICT)
+        reply_error(request, why);
+    else
+        take_single(request, request->rules->ctx, str_of(id));
+}
+
+static void post_single(struct request *request, struct api *api)
+{
+    struct err err = {0};
+    struct session_info session;
+    struct engine_caller caller = v1_caller(request);
+    char id[ID_SIZE];
+    if (json_get(request->json, "id") == NULL) { /* notifications of a client say nothing there */
+        reply_empty(request, 202);
+        return;
+    }
+    if (!mcp_head_is_right(request))
+        return;
+    name_session(request, id);
+    if (engine_session_get(api->engine, &caller, str_of(id), &session, &err) == 0) {
+        take_single(request, api, str_of(id));
+        return;
+    }
+    struct session_spec spec = {.id = str_of(id), .name = STR(SESSION_NAME)};
+    request_hold(request);
+    engine_session_create(api->engine, &caller, &spec, on_own_session, request);
 }
 
 /* --- Doors --- */
@@ -359,6 +474,16 @@ static void begin_session(struct request *request, struct api *api)
 static void post(struct request *request, void *ctx)
 {
     struct api *api = ctx;
+    AUTO_BUF struct buf answer = {0};
+    if (!mcp_is_message(request->json)) { /* nothing would ever answer it */
+        mcp_put_no_message(&answer);
+        reply_json(request, 400, &answer);
+        return;
+    }
+    if (mcp_head_is_modern(request)) {
+        post_single(request, api);
+        return;
+    }
     if (mcp_is_initialize(request->json)) {
         begin_session(request, api);
         return;
@@ -456,12 +581,18 @@ static void end_session(struct request *request, void *ctx)
 
 /* clang-format off */
 #define NOUN "mcp"
+static const struct route_query post_query[] = {
+    {"session", JSON({"type": "string", "maxLength": 64}),
+     "From revision 2026-07-28 on: requests with the same name, or none, share a sandbox"}, {0},
+};
 
 const struct route mcp_routes[] = {
     {"POST", "/mcp", post, "Send messages of the Model Context Protocol", SCOPE_RUN, NOUN,
-     .details = "One JSON-RPC message. The answer to initialize carries the header "
-                "Mcp-Session-Id, which every later request repeats. Answers that take time come as "
-                "events when Accept allows it. docs/MCP.md tells more.",
+     .details = "One JSON-RPC message. Up to revision 2025-11-25 the answer to initialize carries the "
+                "header Mcp-Session-Id, which every later request repeats; from 2026-07-28 on there "
+                "is no initialize, and the requests of a token share a sandbox. Answers that take "
+                "time come as events when Accept allows it. docs/MCP.md tells more.",
+     .query = post_query,
      .request = JSON({"type": "object", "additionalProperties": true}),
      .response = JSON({"type": "object"}), .gives = FORM_EITHER,
      .errors = E(NOT_FOUND) | E(LIMIT),

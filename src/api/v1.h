@@ -129,8 +129,13 @@ extern const struct route_query v1_page_query[];
 void v1_put_str(struct json_out *out, const char *key, struct str text);  /* null when empty */
 void v1_put_date(struct json_out *out, const char *key, int64_t date_ms); /* null when 0 */
 void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs);
-void v1_put_sandbox(struct json_out *out, const void *thing);    /* struct sandbox_info; a v1_put */
-void v1_put_command(struct json_out *out, const void *thing);    /* struct command_info */
+void v1_put_sandbox(struct json_out *out, const void *thing); /* struct sandbox_info; a v1_put */
+void v1_put_command(struct json_out *out, const void *thing); /* struct command_info */
+
+/* The command that the path names; false with a reply. */
+bool v1_find_command(struct api *api, struct request *request, struct command_info *ret_command);
+/* Resumes a sandbox that is paused: somebody types. */
+void v1_wake(struct api *api, const struct engine_caller *caller, struct str sandbox);
 void v1_put_checkpoint(struct json_out *out, const void *thing); /* struct sandbox_checkpoint */
 /* Bytes as text where they are UTF-8, else in base64. */
 void v1_put_bytes(struct json_out *out, struct str bytes);

@@ -118,15 +118,21 @@ static void start_in_session(struct request *request, void *ctx)
 
 /* ---- look ---------------------------------------------------------------------------------- */
 
+bool v1_find_command(struct api *api, struct request *request, struct command_info *ret_command)
+{
+    struct err err;
+    struct engine_caller caller = v1_caller(request);
+    if (engine_command_get(api->engine, &caller, request_param(request, "id"), ret_command, &err) ==
+        0)
+        return true;
+    reply_error(request, &err);
+    return false;
+}
+
 static void get(struct request *request, void *ctx)
 {
-    struct api *api = ctx;
-    struct err err;
     struct command_info command;
-    struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), &command, &err) < 0)
-        reply_error(request, &err);
-    else
+    if (v1_find_command(ctx, request, &command))
         reply_command(request, 200, &command);
 }
 
@@ -249,6 +255,20 @@ static void resize(struct request *request, void *ctx)
                           (uint16_t)request_int(request, "cols", 80), v1_done, request);
 }
 
+static void ignore(UNUSED void *ctx, UNUSED const struct sandbox_info *sandbox,
+                   UNUSED const struct err *why)
+{
+}
+
+void v1_wake(struct api *api, const struct engine_caller *caller, struct str sandbox)
+{
+    struct err err;
+    struct sandbox_info info;
+    if (engine_sandbox_get(api->engine, caller, sandbox, &info, &err) == 0 &&
+        info.state == SANDBOX_PAUSED)
+        engine_sandbox_resume(api->engine, caller, info.id, ignore, NULL);
+}
+
 /* Standard input is taken as it comes: each piece waits until the command has room for it. */
 struct input {
     struct request *request;
@@ -321,14 +341,11 @@ static const struct body_sink input_sink = {input_bytes, input_whole, input_abor
 static void write_stdin(struct request *request, void *ctx)
 {
     struct api *api = ctx;
-    struct err err;
     struct command_info command;
     struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), &command, &err) <
-        0) {
-        reply_error(request, &err);
+    if (!v1_find_command(api, request, &command))
         return;
-    }
+    v1_wake(api, &caller, command.sandbox);
     struct input *input = mem_alloc(sizeof *input);
     input->request = request;
     input->api = api;
@@ -388,7 +405,7 @@ const struct route v1_command_routes[] = {
      .example = "-d '{\"timeoutMs\": 10000}'"},
     {"POST", "/v1/commands/{id}/stdin", write_stdin, "Write to a command's standard input",
      SCOPE_RUN, NOUN, .query = stdin_query, .takes = FORM_BYTES, .gives = FORM_NONE, .status = 204,
-     .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
+     .details = "A paused sandbox is resumed for it.", .errors = ACTS, .example = "?close=true --data-binary 'some input'"},
     {"POST", "/v1/commands/{id}/signal", signal_it, "Send a signal to a command", SCOPE_RUN, NOUN,
      .request = V1_NEEDS(JSON(["signal"]),
         JSON("signal": {"type": "string", "maxLength": 16, "description": "TERM, INT, HUP, KILL, ..."})),

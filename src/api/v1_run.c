@@ -110,9 +110,10 @@ static void on_output(void *ctx, enum isolate_stream stream, struct str text)
         put_bytes(run, stream, text);
         stop_when_full(run);
     }
-    if (run->kept + text.len > KEPT_MAX)
+    /* Empty lines cost something, too. */
+    if (run->kept + text.len + sizeof(struct eval_line) > KEPT_MAX)
         return;
-    run->kept += text.len;
+    run->kept += text.len + sizeof(struct eval_line);
     *vec_push(&run->lines) = (struct eval_line){stream, arena_dup(&run->arena, text)};
 }
 
@@ -125,7 +126,7 @@ static void on_value(void *ctx, const struct kernel_part *parts, size_t count, b
         return;
     for (size_t i = 0; i < count && size <= VALUE_EVENT_MAX; i++)
         size += run_part_size(&parts[i]);
-    if (size > VALUE_EVENT_MAX)
+    if (size > VALUE_EVENT_MAX || count == 0)
         buf_printf(&data, "{\"main\":%s,\"omitted\":\"too large for a stream: ask for JSON\"}",
                    main ? "true" : "false");
     else

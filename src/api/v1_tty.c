@@ -10,7 +10,7 @@ struct tty {
     struct api *api;
     struct engine_caller caller;
     char tenant[TENANT_MAX + 1];
-    char id[ID_SIZE];
+    char id[ID_SIZE], sandbox[ID_SIZE];
     struct ws *ws; /* NULL once the client has gone */
     struct log_reader *reader;
     size_t unwritten; /* input that the command has not taken */
@@ -89,6 +89,7 @@ static void type_in(struct tty *tty, struct str bytes)
     tty->unwritten += bytes.len;
     if (tty->unwritten >= INPUT_MAX)
         ws_pause(tty->ws);
+    v1_wake(tty->api, &tty->caller, str_of(tty->sandbox));
     engine_command_write(tty->api->engine, &tty->caller, str_of(tty->id), bytes, on_written, write);
 }
 
@@ -151,11 +152,8 @@ static void attach(struct request *request, void *ctx)
     struct err err;
     struct command_info command;
     struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), &command, &err) <
-        0) {
-        reply_error(request, &err);
+    if (!v1_find_command(api, request, &command))
         return;
-    }
     if (!command.tty) {
         (void)err_set(&err, ERR_CONFLICT, "the command has no terminal; start it with tty: true");
         reply_error(request, &err);
@@ -166,6 +164,7 @@ static void attach(struct request *request, void *ctx)
     struct tty *tty = mem_alloc(sizeof *tty);
     tty->api = api;
     (void)snprintf(tty->id, sizeof tty->id, "%.*s", STR_ARG(command.id));
+    (void)snprintf(tty->sandbox, sizeof tty->sandbox, "%.*s", STR_ARG(command.sandbox));
     (void)snprintf(tty->tenant, sizeof tty->tenant, "%s", request->caller.tenant);
     tty->caller = (struct engine_caller){
         .tenant = str_of(tty->tenant), .is_operator = caller.is_operator, .quota = caller.quota};
@@ -191,7 +190,7 @@ const struct route v1_tty_routes[] = {
      .details = "For a command that was started with tty. Binary messages are the terminal's bytes, "
                 "both ways. Text messages are JSON: {\"type\":\"resize\",\"rows\":40,\"cols\":120} and "
                 "{\"type\":\"input\",\"data\":\"ls\\n\"} from the client; attached (with the offset of "
-                "what follows) and end from the server. The command outlives the connection: count the "
+                "what follows) and end from the server. Input resumes a paused sandbox. The command outlives the connection: count the "
                 "bytes and come back with ?offset=.",
      .query = attach_query, .gives = FORM_SOCKET, .errors = E(NOT_FOUND) | E(CONFLICT) | E(GONE)},
     {0},

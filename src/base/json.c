@@ -6,11 +6,28 @@
 
 #include "base/err.h"
 
-/* jansson recurses up to 2,048 levels; ours ends earlier, before it has allocated anything. */
-static bool too_deep(struct str text)
+/* What jansson allocates for a value, at most; measured. A short text can make a large tree: an
+ * empty object is two bytes and a quarter of a KiB. */
+enum {
+    COST_OBJECT = 240,
+    COST_ARRAY = 140,
+    COST_STRING = 92, /* a key, too */
+    COST_VALUE = 40,
+    MEMORY_MAX = 64 << 20, /* of a tree, the bytes of its strings apart */
+};
+
+static size_t cost_of(char c)
+{
+    return c == '{' ? COST_OBJECT : c == '[' ? COST_ARRAY : c == ',' ? COST_VALUE : 0;
+}
+
+/* jansson recurses up to 2,048 levels; ours ends earlier, before it has allocated anything. So it
+ * is with the memory that it would take. */
+static int check_size(struct str text, struct err *err)
 {
     int depth = 0;
     bool in_string = false;
+    size_t cost = 0;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
         if (in_string) {
@@ -18,16 +35,17 @@ static bool too_deep(struct str text)
                 i++;
             else if (c == '"')
                 in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > JSON_DEPTH_MAX)
-                return true;
-        } else if (c == ']' || c == '}') {
-            depth--;
+            continue;
         }
+        in_string = c == '"';
+        depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+        cost += in_string ? COST_STRING : cost_of(c);
+        if (depth > JSON_DEPTH_MAX)
+            return err_set(err, ERR_INVALID, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+        if (cost > MEMORY_MAX)
+            return err_set(err, ERR_TOO_LARGE, "JSON of too many values: send fewer at once");
     }
-    return false;
+    return 0;
 }
 
 /* jansson quotes what it stumbled over; a message is one line, whatever that was. */
@@ -42,8 +60,8 @@ int json_parse(struct str text, struct json_t **ret_value, struct err *err)
 {
     if (text.len > JSON_SIZE_MAX)
         return err_set(err, ERR_TOO_LARGE, "JSON of more than %d bytes", JSON_SIZE_MAX);
-    if (too_deep(text))
-        return err_set(err, ERR_INVALID, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+    if (check_size(text, err) < 0)
+        return -1;
     json_error_t why;
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     struct json_t *value = json_loadb(text.len == 0 ? "" : text.ptr, text.len, flags, &why);

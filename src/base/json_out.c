@@ -67,6 +67,7 @@ void json_end_array(struct json_out *out)
 
 static void put_escaped(struct buf *buf, unsigned char c)
 {
+    static const char digits[] = "0123456789abcdef";
     switch (c) {
     case '"':
         buf_put_cstr(buf, "\\\"");
@@ -83,14 +84,22 @@ static void put_escaped(struct buf *buf, unsigned char c)
     case '\t':
         buf_put_cstr(buf, "\\t");
         break;
-    default:
-        buf_printf(buf, "\\u%04x", c);
+    case '\b':
+        buf_put_cstr(buf, "\\b");
+        break;
+    case '\f':
+        buf_put_cstr(buf, "\\f");
+        break;
+    default: /* without printf: an answer may be full of them */
+        buf_put(buf, str_n((char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6));
     }
 }
 
+/* What JSON wants escaped and nothing else: a text that was read is then never longer when it is
+ * written again, so that what echoes it stays below the limit of its buffer. */
 static bool is_escaped(unsigned char c)
 {
-    return c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
+    return c < 0x20 || c == '"' || c == '\\';
 }
 
 /* Bytes from `i` on that can stand as they are; 0 when the first must be escaped or replaced. */

@@ -254,8 +254,7 @@ void cli_put_plain(struct buf *out, struct str text)
     }
 }
 
-/* Messages quote what was typed and what files hold. */
-static int report(const struct err *err)
+int cli_report(const struct err *err)
 {
     AUTO_BUF struct buf line = {0};
     cli_put_plain(&line, str_of(err->msg));
@@ -269,7 +268,7 @@ static int finish(int code)
     if (print_failed.code == ERR_NONE)
         return code;
     (void)err_wrap(&print_failed, "standard output");
-    int failed = report(&print_failed);
+    int failed = cli_report(&print_failed);
     print_failed = (struct err){0};
     return code == EXIT_OK ? failed : code;
 }
@@ -329,8 +328,8 @@ int cli_main(int argc, char **argv)
     const struct cli_verb *verb = find_verb(argc, argv, &words);
     if (verb == NULL) {
         (void)unknown_verb(argc, argv, &err);
-        return report(&err);
+        return cli_report(&err);
     }
     int code = run_verb(verb, argc - words, argv + words, &err);
-    return code < 0 ? report(&err) : finish(code);
+    return code < 0 ? cli_report(&err) : finish(code);
 }

@@ -71,6 +71,10 @@ extern const struct cli_option cli_common[];
 /* All of main(): parses, runs, prints errors, gives the exit code. */
 int cli_main(int argc, char **argv);
 
+/* Prints an error, which may quote what was typed and what files hold, as one line; gives the exit
+ * code for it. */
+int cli_report(const struct err *err);
+
 bool cli_has(const struct cli_call *call, const char *option);
 /* The value of the last one given, or NULL. */
 const char *cli_value(const struct cli_call *call, const char *option);

@@ -1,4 +1,4 @@
-/* sandglass sandbox exec, logs: commands in sandboxes of a running server. */
+/* What commands in sandboxes of a running server put out, and sandglass logs. */
 
 #include <unistd.h>
 
@@ -18,6 +18,37 @@ static int exit_code_of(const struct json_t *command)
     if (json_to_i64(json_get(command, "exitCode"), &n))
         return (int)n;
     return json_to_i64(json_get(command, "signal"), &n) ? SIGNALED_BASE + (int)n : EXIT_FAILED;
+}
+
+/* What its exit code does not tell. */
+static const char *why_of(const struct json_t *command)
+{
+    static const struct {
+        const char *end, *words;
+    } known[] = {
+        {"timeout", "it took longer than it may"},
+        {"out_of_memory", "its sandbox ran out of memory"},
+        {"stopped", "its sandbox was stopped"},
+        {"lost", "its sandbox ended without a word, or the server did"},
+    };
+    struct str end = remote_text(command, "end");
+    for (size_t i = 0; i < countof(known); i++)
+        if (str_eq(end, str_of(known[i].end)))
+            return known[i].words;
+    return NULL;
+}
+
+/* "end" is the command's, or the server's own when it stops: that one has no state. */
+static int take_end(struct watching *watching, const struct json_t *data)
+{
+    watching->is_dropped = remote_text(data, "state").len == 0;
+    if (watching->is_dropped)
+        return err_set(&watching->failure, ERR_UNAVAILABLE,
+                       "the server stops; a command that runs ends with it");
+    watching->has_ended = true;
+    watching->code = exit_code_of(data);
+    watching->why = why_of(data);
+    return 0;
 }
 
 static void put_output(const struct json_t *data, int fd)
@@ -43,8 +74,7 @@ int watch_line(void *ctx, const char *line, size_t len)
         cli_print(STR("\n"));
     }
     if (str_eq(type, STR("end"))) {
-        watching->has_ended = true;
-        watching->code = exit_code_of(data);
+        return take_end(watching, data);
     } else if (str_eq(type, STR("error"))) {
         (void)err_set(&watching->failure, ERR_UNAVAILABLE, "%.*s",
                       STR_ARG(remote_text(data, "message")));
@@ -64,50 +94,39 @@ int watch_conclude(const struct watching *watching, int result, struct err *err)
         *err = watching->failure;
         return -1;
     }
-    return result < 0 && !watching->has_ended ? remote_failed(watching->client, err)
-                                              : watching->code;
+    if (!watching->has_ended && result < 0)
+        return remote_failed(watching->client, err);
+    if (watching->why != NULL && !watching->prints_json)
+        (void)fprintf(stderr, "sandglass: the command was ended: %s\n", watching->why);
+    return watching->code;
 }
 
-/* ---- exec ---------------------------------------------------------------------------------- */
+struct source {
+    const char *bytes;
+    size_t left;
+};
 
-static void put_argv(const struct cli_call *call, struct buf *body)
+static long give_input(void *ctx, char *out, size_t room)
 {
-    struct json_out out = {.buf = body};
-    const char *cwd = cli_value(call, "cwd");
-    json_begin_object(&out);
-    json_key(&out, "argv");
-    json_begin_array(&out);
-    for (size_t i = 1; i < call->arg_count; i++)
-        json_put_cstr(&out, call->args[i]);
-    json_end_array(&out);
-    if (cwd != NULL)
-        json_key(&out, "cwd"), json_put_cstr(&out, cwd);
-    if (cli_has(call, "detach"))
-        json_key(&out, "detached"), json_put_bool(&out, true);
-    json_end_object(&out);
+    struct source *source = ctx;
+    size_t count = MIN(source->left, room);
+    memcpy(out, source->bytes, count);
+    source->bytes += count;
+    source->left -= count;
+    return (long)count;
 }
 
-static int exec(const struct cli_call *call, struct err *err)
+void watch_send(struct watching *watching, struct str input, bool is_last)
 {
-    AUTO_CLIENT sg_client *client = NULL;
-    AUTO_BUF struct buf body = {0};
+    struct source source = {input.ptr, input.len};
     AUTO_BUF struct buf path = {0};
-    AUTO_JSON struct json_t *answer = NULL;
-    put_argv(call, &body);
-    remote_path(&path, "/v1/sandboxes/%s/commands", call->args[0]);
-    if (remote_open(call, &client, err) < 0)
-        return -1;
-    if (cli_has(call, "detach")) {
-        if (remote_call(client, "POST", buf_cstr(&path), buf_cstr(&body), &answer, err) < 0)
-            return -1;
-        cli_print(remote_text(answer, "id"));
-        cli_print(STR("\n"));
-        return EXIT_OK;
-    }
-    struct watching watching = {.client = client, .prints_json = cli_has(call, "json")};
-    int result = sg_stream(client, "POST", buf_cstr(&path), buf_cstr(&body), watch_line, -1, NULL,
-                           &watching);
-    return watch_conclude(&watching, result, err);
+    if (input.len == 0 && !is_last)
+        return;
+    remote_path(&path, "/v1/commands/%s/stdin", watching->id);
+    if (is_last)
+        buf_put_cstr(&path, "?close=true");
+    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_input, &source,
+                    (int64_t)source.left, NULL);
 }
 
 static int logs(const struct cli_call *call, struct err *err)
@@ -125,25 +144,9 @@ static int logs(const struct cli_call *call, struct err *err)
     return code < 0 ? code : EXIT_OK;
 }
 
-static const struct cli_option exec_options[] = {
-    REMOTE_OPTIONS,
-    {'d', "detach", NULL, "Print the command's id and leave it running"},
-    {0, "cwd", "DIR", "Where it runs (/workspace)"},
-    {0}};
 static const struct cli_option logs_options[] = {
     REMOTE_OPTIONS, {'f', "follow", NULL, "Go on while the command does"}, {0}};
 
-const struct cli_verb cmd_sandbox_exec = {
-    .name = "sandbox exec",
-    .args = "ID -- CMD [ARG...]",
-    .summary = "Run a command in a sandbox",
-    .details = "Its output comes as it is made; its exit code is this program's. With --json, the "
-               "events as they come, one a line.",
-    .options = exec_options,
-    .args_min = 2,
-    .args_max = CLI_ARGS_MAX - 1,
-    .run = exec,
-};
 const struct cli_verb cmd_logs = {
     .name = "logs",
     .args = "COMMAND",

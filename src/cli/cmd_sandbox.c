@@ -17,25 +17,6 @@ static const struct remote_column columns[] = {
 static const struct remote_column checkpoint_columns[] = {
     {"id", "ID"}, {"name", "NAME"}, {"createdAt", "MADE"}, {0}};
 
-static void put_pairs(const struct cli_call *call, const char *option, const char *member,
-                      struct json_out *out)
-{
-    bool any = false;
-    for (size_t i = 0; i < call->given_count; i++) {
-        struct str pair = str_of(call->given[i].value);
-        if (strcmp(call->given[i].option->name, option) != 0)
-            continue;
-        if (!any)
-            json_key(out, member), json_begin_object(out);
-        any = true;
-        size_t equals = str_find_char(pair, '=');
-        json_key_str(out, str_slice(pair, 0, equals));
-        json_put_str(out, str_slice(pair, equals + 1, pair.len));
-    }
-    if (any)
-        json_end_object(out);
-}
-
 static void put_list(const struct cli_call *call, const char *option, const char *member,
                      struct json_out *out)
 {
@@ -77,9 +58,9 @@ static int create(const struct cli_call *call, struct err *err)
     put_given(call, "name", &out);
     put_given(call, "volume", &out);
     put_list(call, "snapshot", "snapshots", &out);
-    put_pairs(call, "env", "env", &out);
-    put_pairs(call, "label", "metadata", &out);
-    if (net_put_members(call, &out, err) < 0 ||
+    if (remote_put_pairs(call, "env", "env", &out, err) < 0 ||
+        remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
+        net_put_members(call, &out, err) < 0 ||
         put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
@@ -131,8 +112,8 @@ static int update(const struct cli_call *call, struct err *err)
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
     put_given(call, "name", &out);
-    put_pairs(call, "label", "metadata", &out);
-    if (net_put_members(call, &out, err) < 0 ||
+    if (remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
+        net_put_members(call, &out, err) < 0 ||
         put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
     json_end_object(&out);

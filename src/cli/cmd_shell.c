@@ -4,6 +4,7 @@
  * --attach. Keys go up as they are typed; a change of the window is told at once. */
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <termios.h>
@@ -13,28 +14,18 @@
 #include "cli/commands.h"
 #include "cli/watching.h"
 
-enum { KEYS_MAX = 4096, END_OF_INPUT = 4, LEAVE = 0x1d /* Ctrl-] */ };
+enum {
+    KEYS_MAX = 4096,
+    END_OF_INPUT = 4,
+    LEAVE = 0x1d, /* Ctrl-] */
+    SHOWN_AGAIN = 64 << 10,
+};
 
 struct shell {
     struct watching watching; /* first */
     int waits_fd;             /* readable when a key or a signal is there */
     int signal_fd;
 };
-
-struct source {
-    const char *bytes;
-    size_t left;
-};
-
-static long give_keys(void *ctx, char *out, size_t room)
-{
-    struct source *source = ctx;
-    size_t count = MIN(source->left, room);
-    memcpy(out, source->bytes, count);
-    source->bytes += count;
-    source->left -= count;
-    return (long)count;
-}
 
 static void send_size(struct watching *watching)
 {
@@ -48,17 +39,6 @@ static void send_size(struct watching *watching)
     remote_path(&path, "/v1/commands/%s/resize", watching->id);
     buf_printf(&body, "{\"rows\":%d,\"cols\":%d}", size.ws_row, size.ws_col);
     (void)sg_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), NULL);
-}
-
-static void send_keys(struct watching *watching, struct str keys)
-{
-    struct source source = {keys.ptr, keys.len};
-    AUTO_BUF struct buf path = {0};
-    if (keys.len == 0)
-        return;
-    remote_path(&path, "/v1/commands/%s/stdin", watching->id);
-    (void)sg_upload(watching->client, "POST", buf_cstr(&path), give_keys, &source,
-                    (int64_t)source.left, NULL);
 }
 
 /* For sg_stream: 0 to go on, 1 to be asked no more, -1 to end it. */
@@ -79,12 +59,12 @@ static int on_ready(void *ctx)
         }
         ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
         if (got <= 0) { /* a terminal's way to say that nothing more is typed */
-            send_keys(watching, str_n(&end, 1));
+            watch_send(watching, str_n(&end, 1), false);
             return 1;
         }
         struct str typed = str_n(keys, (size_t)got);
         size_t leave = str_find_char(typed, LEAVE);
-        send_keys(watching, str_slice(typed, 0, leave));
+        watch_send(watching, str_slice(typed, 0, leave), false);
         watching->is_left = leave < typed.len;
         if (watching->is_left)
             return -1;
@@ -122,22 +102,69 @@ static int wait_for_both(struct shell *shell, struct err *err)
     return 0;
 }
 
-/* The best shell that the sandbox has. */
+/* The best shell that the sandbox has, for the terminal that this one is. */
 static int start(const struct cli_call *call, struct watching *watching, struct buf *id,
                  struct err *err)
 {
     AUTO_JSON struct json_t *command = NULL;
     AUTO_BUF struct buf path = {0}, body = {0};
-    buf_printf(&body,
-               "{\"command\":\"if command -v bash >/dev/null; then exec bash -i; fi; exec sh -i\","
-               "\"tty\":true,\"stdin\":true,\"detached\":true,\"timeoutMs\":-1,\"rows\":%d,"
-               "\"cols\":%d}",
-               watching->size.ws_row, watching->size.ws_col);
+    struct json_out out = {.buf = &body};
+    const char *term = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    json_begin_object(&out);
+    json_key(&out, "command");
+    json_put_cstr(&out, "if command -v bash >/dev/null; then PS1='\\w\\$ ' exec bash -i; fi; "
+                        "exec sh -i");
+    json_key(&out, "tty"), json_put_bool(&out, true);
+    json_key(&out, "stdin"), json_put_bool(&out, true);
+    json_key(&out, "detached"), json_put_bool(&out, true);
+    json_key(&out, "timeoutMs"), json_put_i64(&out, -1);
+    json_key(&out, "rows"), json_put_i64(&out, watching->size.ws_row);
+    json_key(&out, "cols"), json_put_i64(&out, watching->size.ws_col);
+    if (term != NULL && term[0] != '\0' && str_is_utf8(str_of(term))) {
+        json_key(&out, "env");
+        json_begin_object(&out);
+        json_key(&out, "TERM"), json_put_cstr(&out, term);
+        json_end_object(&out);
+    }
+    json_end_object(&out);
     remote_path(&path, "/v1/sandboxes/%s/commands", call->args[0]);
     if (remote_call(watching->client, "POST", buf_cstr(&path), buf_cstr(&body), &command, err) < 0)
         return -1;
     buf_put(id, remote_text(command, "id"));
     return 0;
+}
+
+/* One that goes on: its terminal must be there, and in this sandbox. What it said last is shown
+ * again. */
+static int find(const struct cli_call *call, struct watching *watching, struct err *err)
+{
+    AUTO_JSON struct json_t *command = NULL;
+    AUTO_BUF struct buf path = {0};
+    bool has_terminal = false;
+    int64_t end = 0;
+    remote_path(&path, "/v1/commands/%s", watching->id);
+    if (remote_call(watching->client, "GET", buf_cstr(&path), NULL, &command, err) < 0)
+        return -1;
+    struct str sandbox = remote_text(command, "sandbox");
+    if (!str_eq(sandbox, str_of(call->args[0])))
+        return err_set(err, ERR_CONFLICT, "command '%.72s' is of sandbox '%.*s'", watching->id,
+                       STR_ARG(sandbox));
+    if (!json_to_bool(json_get(command, "tty"), &has_terminal) || !has_terminal)
+        return err_set(err, ERR_CONFLICT,
+                       "command '%.72s' has no terminal; see it with 'sandglass logs -f %.72s'",
+                       watching->id, watching->id);
+    if (json_to_i64(json_get(command, "logEnd"), &end) && end > SHOWN_AGAIN)
+        watching->offset = (uint64_t)end - SHOWN_AGAIN;
+    return 0;
+}
+
+static void tell_way_back(const struct cli_call *call, const struct watching *watching)
+{
+    (void)fprintf(stderr, "\n%s: come back with: sandglass shell %s --attach %s\n",
+                  watching->is_left
+                      ? "left, and the shell goes on"
+                      : "the connection is lost; the shell goes on where the server does",
+                  call->args[0], watching->id);
 }
 
 static int attend(const struct cli_call *call, struct shell *shell, struct err *err)
@@ -146,6 +173,7 @@ static int attend(const struct cli_call *call, struct shell *shell, struct err *
     AUTO_BUF struct buf path = {0};
     struct termios before;
     remote_path(&path, "/v1/commands/%s/logs?follow=true", watching->id);
+    buf_printf(&path, "&offset=%llu", (unsigned long long)watching->offset);
     if (wait_for_both(shell, err) < 0)
         return -1;
     if (cli_value(call, "attach") != NULL) {
@@ -157,10 +185,10 @@ static int attend(const struct cli_call *call, struct shell *shell, struct err *
                            shell->waits_fd, on_ready, shell);
     if (is_raw)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    if (!watching->has_ended)
-        (void)fprintf(stderr, "\n%s; come back with: sandglass shell %s --attach %s\n",
-                      watching->is_left ? "left" : "the connection is lost", call->args[0],
-                      watching->id);
+    if (watching->is_left || (!watching->has_ended && !watching->is_dropped))
+        tell_way_back(call, watching);
+    else if (watching->is_dropped || watching->why != NULL)
+        (void)fputc('\n', stderr); /* behind whatever stood on the line */
     return watching->is_left ? EXIT_OK : watch_conclude(watching, result, err);
 }
 
@@ -182,6 +210,8 @@ static int run_shell(const struct cli_call *call, struct err *err)
     else if (start(call, &shell.watching, &id, err) < 0)
         return -1;
     shell.watching.id = buf_cstr(&id);
+    if (attach != NULL && find(call, &shell.watching, err) < 0)
+        return -1;
     int code = attend(call, &shell, err);
     fd_close(&shell.waits_fd);
     fd_close(&shell.signal_fd);
@@ -197,7 +227,8 @@ const struct cli_verb cmd_shell = {
     .summary = "A shell in a sandbox, in this terminal",
     .details =
         "Its exit code is this program's. Ctrl-] leaves it running, and so does a connection\n"
-        "that is lost; --attach comes back to it.",
+        "that is lost; --attach comes back to it, from several terminals at once if need be. A\n"
+        "sandbox that was paused goes on with the next key.",
     .options = shell_options,
     .args_min = 1,
     .args_max = 1,

@@ -90,6 +90,9 @@ int remote_failed(const sg_client *client, struct err *err)
                        "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
                        "name another with --url",
                        sg_url(client), sg_error(client));
+    if (sg_status(client) < 300 && known == ERR_UNAVAILABLE) /* in the middle of its answer */
+        return err_set(err, known, "the connection to the server is lost: %.150s",
+                       sg_error(client));
     return err_set(err, known == ERR_INVALID ? ERR_CONFLICT : known, "%s", sg_error(client));
 }
 
@@ -233,6 +236,28 @@ int remote_show_made(const struct cli_call *call, const char *path, const char *
 {
     bool person = isatty(STDOUT_FILENO) == 1;
     return remote_show(call, "POST", path, body, NULL, person ? columns : id_alone, err);
+}
+
+int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < call->given_count; i++) {
+        struct str pair = str_of(call->given[i].value);
+        if (strcmp(call->given[i].option->name, option) != 0)
+            continue;
+        size_t equals = str_find_char(pair, '=');
+        if (equals == 0 || equals >= pair.len)
+            return err_set(err, ERR_INVALID, "--%s takes K=V, got '%.80s'", option, pair.ptr);
+        if (!any)
+            json_key(out, member), json_begin_object(out);
+        any = true;
+        json_key_str(out, str_slice(pair, 0, equals));
+        json_put_str(out, str_slice(pair, equals + 1, pair.len));
+    }
+    if (any)
+        json_end_object(out);
+    return 0;
 }
 
 void remote_path(struct buf *out, const char *format, const char *argument)

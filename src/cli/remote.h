@@ -62,6 +62,10 @@ void remote_put_table(const struct json_t *rows, const struct remote_column *col
 /* A list of texts, one a line. */
 void remote_put_lines(const struct json_t *texts, struct buf *out);
 
+/* K=V of a repeated option as an object, left out when there are none. */
+int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err) MUST_USE;
+
 /* "/v1/sandboxes/%s/pause" with the argument escaped, in `out`. */
 void remote_path(struct buf *out, const char *format, const char *argument);
 /* A path and its query: ?path=... */

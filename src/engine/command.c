@@ -64,6 +64,14 @@ int engine_command_get(struct engine *engine, const struct engine_caller *caller
     return 0;
 }
 
+static size_t info_size(const struct command_info *info)
+{
+    size_t size = sizeof *info + info->shell.len + info->cwd.len + info->user.len;
+    for (size_t i = 0; i < info->arg_count; i++)
+        size += info->argv[i].len;
+    return size;
+}
+
 int engine_command_list(struct engine *engine, const struct engine_caller *caller,
                         const struct command_filter *filter, struct arena *arena,
                         struct command_list *ret_list, struct err *err)
@@ -71,7 +79,7 @@ int engine_command_list(struct engine *engine, const struct engine_caller *calle
     loop_assert(engine->loop);
     struct command_list list = {0};
     int64_t after = 0, last = 0;
-    size_t limit = page_limit(&filter->page);
+    size_t limit = page_limit(&filter->page), used = 0;
     if (cursor_read(filter->page.after, &after, err) < 0)
         return -1;
     list.items = arena_array(arena, struct command_info, MIN(limit, engine->commands.len + 1));
@@ -82,7 +90,7 @@ int engine_command_list(struct engine *engine, const struct engine_caller *calle
             (filter->sandbox.len > 0 && !str_eq(filter->sandbox, command->info.sandbox)) ||
             (filter->running_only && command->info.state != COMMAND_RUNNING))
             continue;
-        if (list.count == limit) {
+        if (list.count == limit || !page_has_room(&used, info_size(&command->info))) {
             cursor_write(last, list.next);
             break;
         }

@@ -169,11 +169,41 @@ static void filing_free(struct filing *filing)
     free(filing);
 }
 
+bool file_has_room(size_t *used, size_t more)
+{
+    if (more > FILE_ANSWER_MAX - MIN(*used, (size_t)FILE_ANSWER_MAX))
+        return false;
+    *used += more;
+    return true;
+}
+
+/* What fits into one answer; a caller goes on behind its last entry. */
+static struct file_answer cut(const struct file_answer *answer)
+{
+    struct file_answer shown = *answer;
+    size_t used = 0;
+    shown.entry_count = shown.match_count = 0;
+    while (shown.entry_count < answer->entry_count &&
+           file_has_room(&used, answer->entries[shown.entry_count].path.len +
+                                    answer->entries[shown.entry_count].target.len))
+        shown.entry_count++;
+    while (shown.match_count < answer->match_count &&
+           file_has_room(&used, answer->matches[shown.match_count].path.len +
+                                    answer->matches[shown.match_count].text.len))
+        shown.match_count++;
+    shown.truncated |=
+        shown.entry_count < answer->entry_count || shown.match_count < answer->match_count;
+    return shown;
+}
+
 static void on_done(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     struct filing *filing = ctx;
+    struct file_answer shown = {0};
+    if (answer != NULL)
+        shown = cut(answer);
     work_end(&filing->work);
-    filing->done(filing->ctx, answer, why);
+    filing->done(filing->ctx, answer == NULL ? NULL : &shown, why);
     filing_free(filing);
 }
 

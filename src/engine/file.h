@@ -13,6 +13,9 @@ enum {
     FILE_WRITE_MAX = 16 << 20,
     FILE_LIST_MAX = 10000,
     FILE_MATCHES_MAX = 1000,
+    /* Of the names and lines in one answer; it is truncated where more would come. As JSON a byte
+     * may be six, and an answer must fit into a buffer. */
+    FILE_ANSWER_MAX = 8 << 20,
 };
 
 /* One of the three. */
@@ -77,6 +80,9 @@ struct file_answer {
     uint64_t count;
     bool truncated, created;
 };
+
+/* Counts what comes into an answer; false when it must end before that. */
+bool file_has_room(size_t *used, size_t more) MUST_USE;
 
 typedef void file_done(void *ctx, const struct file_answer *answer, const struct err *why);
 void engine_file(struct engine *engine, const struct engine_caller *caller,

@@ -14,8 +14,9 @@
 #include "runtime/bridges.h"
 
 enum {
-    CALLS_MAX = 64, /* bridge calls of one worker under way */
-    SLACK_MS = 1000 /* the isolate's own deadline comes first */
+    CALLS_MAX = 64,     /* bridge calls of one worker under way */
+    SLACK_MS = 1000,    /* the isolate's own deadline comes first */
+    TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
 };
 
 struct bridging {
@@ -399,6 +400,14 @@ static void on_bridge(struct hand *hand, const struct worker_event *event)
         (void)!worker_refuse(hand->worker, event->call, why.msg, &err);
 }
 
+/* The code does not wait for it any more. */
+static void on_cancel(struct hand *hand, uint64_t id)
+{
+    for (size_t i = 0; hand->bridging != NULL && i < CALLS_MAX; i++)
+        if (hand->bridging[i].call != NULL && hand->bridging[i].id == id)
+            hand->bridging[i].call = bridge_call_free(hand->bridging[i].call);
+}
+
 /* --- Following --- */
 
 static void wait_on(struct hand *hand)
@@ -419,27 +428,47 @@ static void over(struct hand *hand, struct worker_event *event)
     hand->ended(hand->ctx, event);
 }
 
+static void take_event(struct hand *hand, struct worker_event *event)
+{
+    switch (event->type) {
+    case WORKER_WAITS:
+        break;
+    case WORKER_CONSOLE:
+        if (hand->output.on_output != NULL)
+            hand->output.on_output(hand->output_ctx, event->stream, event->text);
+        break;
+    case WORKER_BRIDGE:
+        on_bridge(hand, event);
+        break;
+    case WORKER_CANCEL:
+        on_cancel(hand, event->call);
+        break;
+    case WORKER_DONE:
+    case WORKER_NUMBER:
+    case WORKER_BYTES:
+    case WORKER_FAILED:
+        over(hand, event);
+        break;
+    }
+}
+
 /* Whoever hears of an event may give the hand back: then it is let go of when all is done. */
 static void pump(struct hand *hand)
 {
     if (hand->is_pumping || !hand->is_following)
         return;
     hand->is_pumping = true;
-    while (hand->is_following) {
+    for (size_t taken = 0; hand->is_following; taken++) {
         struct worker_event event = {0};
-        worker_next(hand->worker, &event);
-        if (event.type == WORKER_WAITS) {
+        if (taken < TAKEN_AT_ONCE)
+            worker_next(hand->worker, &event);
+        if (taken == TAKEN_AT_ONCE || event.type == WORKER_WAITS) {
             wait_on(hand);
+            if (taken == TAKEN_AT_ONCE) /* what it has read already shows on no descriptor */
+                timer_set(hand->timer, 0, 0);
             break;
         }
-        if (event.type == WORKER_CONSOLE) {
-            if (hand->output.on_output != NULL)
-                hand->output.on_output(hand->output_ctx, event.stream, event.text);
-        } else if (event.type == WORKER_BRIDGE) {
-            on_bridge(hand, &event);
-        } else {
-            over(hand, &event);
-        }
+        take_event(hand, &event);
     }
     hand->is_pumping = false;
     if (hand->is_given) {

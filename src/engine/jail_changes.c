@@ -10,7 +10,11 @@ struct listing {
     struct arena arena;
     struct map files; /* by path below the workspace */
     bool is_cut;      /* there are more than a list may hold */
+    size_t size;      /* bytes of all paths */
 };
+
+/* A list that a sandbox leaves in memory for its next run; a longer one is made again. */
+enum { LISTING_KEPT_MAX = 256 << 10 };
 
 struct listed {
     uint64_t size;
@@ -44,6 +48,7 @@ static struct listing *listing_new(const struct file_answer *answer)
         struct listed *listed = arena_new(&listing->arena, struct listed);
         *listed = (struct listed){entry->size, entry->mtime_ns, entry->type};
         (void)map_put(&listing->files, entry->path, listed);
+        listing->size += sizeof *listed + entry->path.len;
     }
     return listing;
 }
@@ -96,7 +101,7 @@ struct listing *listing_take(struct place *place)
 void listing_keep(struct place *place, struct listing *listing)
 {
     place->listing = listing_free(place->listing);
-    if (!is_alone(place)) {
+    if (!is_alone(place) || (listing != NULL && listing->size > LISTING_KEPT_MAX)) {
         (void)listing_free(listing);
         return;
     }

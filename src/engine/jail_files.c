@@ -20,6 +20,8 @@ struct filing {
     enum { CHECKING, DOING, LOOKING } step; /* the etag, the verb, what came of it */
     VEC(struct file_info) entries;
     VEC(struct file_match) matches;
+    size_t used; /* bytes of them; no more are taken once it is full */
+    bool is_full;
     int fd; /* of contents that do not fit into a packet; -1: none */
     file_done *done;
     void *ctx;
@@ -196,23 +198,43 @@ static int ask(struct filing *filing, struct err *err)
 
 /* --- Answers --- */
 
+static bool take_entry(struct filing *filing, struct str path, const struct files_stat *stat)
+{
+    filing->is_full |= !file_has_room(&filing->used, path.len);
+    if (!filing->is_full) {
+        path = arena_dup(&filing->arena, path);
+        *vec_push(&filing->entries) =
+            stat != NULL ? jail_file_info(path, stat) : (struct file_info){.path = path};
+    }
+    return !filing->is_full;
+}
+
+static bool take_match(struct filing *filing, const struct files_match *match)
+{
+    filing->is_full |= !file_has_room(&filing->used, match->path.len + match->text.len);
+    if (!filing->is_full)
+        *vec_push(&filing->matches) =
+            (struct file_match){.path = arena_dup(&filing->arena, match->path),
+                                .text = arena_dup(&filing->arena, match->text),
+                                .line = match->line};
+    return !filing->is_full;
+}
+
 static void take_part(struct filing *filing, struct str part)
 {
     struct files_entry entry;
     struct files_match match;
     struct str path;
-    struct arena *arena = &filing->arena;
+    bool go_on = !filing->is_full;
     if (filing->request.op == FILE_LIST)
-        while (jail_part_entry(&part, &entry))
-            *vec_push(&filing->entries) = jail_file_info(arena_dup(arena, entry.path), &entry.stat);
+        while (go_on && jail_part_entry(&part, &entry))
+            go_on = take_entry(filing, entry.path, &entry.stat);
     else if (filing->request.op == FILE_GLOB)
-        while (jail_part_path(&part, &path))
-            *vec_push(&filing->entries) = (struct file_info){.path = arena_dup(arena, path)};
+        while (go_on && jail_part_path(&part, &path))
+            go_on = take_entry(filing, path, NULL);
     else if (filing->request.op == FILE_GREP)
-        while (jail_part_match(&part, &match))
-            *vec_push(&filing->matches) = (struct file_match){.path = arena_dup(arena, match.path),
-                                                              .text = arena_dup(arena, match.text),
-                                                              .line = match.line};
+        while (go_on && jail_part_match(&part, &match))
+            go_on = take_match(filing, &match);
 }
 
 static int take_contents(struct filing *filing, struct err *err)
@@ -233,7 +255,7 @@ static bool needs_look(enum file_op op)
 static void take_answer(struct filing *filing, const struct jail_file_answer *file)
 {
     struct err err = {0};
-    filing->answer.truncated = file->truncated;
+    filing->answer.truncated = file->truncated || filing->is_full;
     filing->answer.created = file->created;
     filing->answer.count = file->count;
     if (filing->request.op == FILE_STAT)

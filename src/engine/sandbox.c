@@ -69,6 +69,39 @@ static bool matches(const struct sandbox_info *info, const struct engine_caller 
            has_pairs(&info->metadata, &filter->metadata);
 }
 
+bool page_has_room(size_t *used, size_t bytes)
+{
+    enum { PAGE_BYTES_MAX = 4 << 20 }; /* each of which may be six in an answer */
+    bool has_room = *used == 0 || *used + bytes <= PAGE_BYTES_MAX;
+    *used += bytes;
+    return has_room;
+}
+
+static size_t pairs_size(const struct engine_pairs *pairs)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < pairs->len; i++)
+        size += pairs->items[i].name.len + pairs->items[i].value.len;
+    return size;
+}
+
+/* Of what a caller may make long. */
+static size_t info_size(const struct sandbox_info *info)
+{
+    size_t size = sizeof *info + info->network.len + info->reason.len + pairs_size(&info->env) +
+                  pairs_size(&info->metadata);
+    for (size_t i = 0; i < info->requirement_count; i++)
+        size += info->requirements[i].len;
+    for (size_t i = 0; i < info->secrets.len; i++) {
+        const struct sandbox_secret *secret = &info->secrets.items[i];
+        for (size_t at = 0; at < secret->host_count; at++)
+            size += secret->hosts[at].len;
+        for (size_t at = 0; at < secret->header_count; at++)
+            size += secret->headers[at].len;
+    }
+    return size;
+}
+
 int engine_sandbox_list(struct engine *engine, const struct engine_caller *caller,
                         const struct sandbox_filter *filter, struct arena *arena,
                         struct sandbox_list *ret_list, struct err *err)
@@ -78,7 +111,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
     if (cursor_read(filter->page.after, &after, err) < 0)
         return -1;
     struct sandbox_list list = {0};
-    size_t limit = page_limit(&filter->page);
+    size_t limit = page_limit(&filter->page), used = 0;
     int64_t last = 0;
     list.items = arena_array(arena, struct sandbox_info, MIN(limit, engine->sandboxes.len + 1));
     /* The table is in the order of making. */
@@ -86,7 +119,7 @@ int engine_sandbox_list(struct engine *engine, const struct engine_caller *calle
         const struct sandbox *sandbox = entry->value;
         if (sandbox->ord <= after || sandbox->is_helper || !matches(&sandbox->info, caller, filter))
             continue;
-        if (list.count == limit) {
+        if (list.count == limit || !page_has_room(&used, info_size(&sandbox->info))) {
             cursor_write(last, list.next);
             break;
         }

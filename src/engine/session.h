@@ -56,7 +56,11 @@ void engine_session_delete(struct engine *engine, const struct engine_caller *ca
                            engine_done *done, void *ctx);
 
 /* Code that a session keeps and later evaluations may import by its path. */
-enum { MODULE_SOURCE_MAX = 1 << 20, MODULES_PER_SESSION = 256 };
+enum {
+    MODULE_SOURCE_MAX = 1 << 20,
+    MODULES_PER_SESSION = 256,
+    MODULES_BYTES_MAX = 8 << 20, /* of all of them: they are in memory, and in one answer */
+};
 struct module_info {
     struct str path, source;
     int64_t updated_ms;

@@ -45,6 +45,16 @@ static void on_saved(void *ctx, const struct err *why)
     answer_give(ctx, why);
 }
 
+static size_t size_without(const struct session *session, struct str path)
+{
+    size_t size = 0;
+    MAP_EACH (entry, &session->modules) {
+        const struct module *module = entry->value;
+        size += str_eq(entry->key, path) ? 0 : module->len;
+    }
+    return size;
+}
+
 static int check(const struct session *session, struct str path, struct str source, struct err *err)
 {
     if (path.len == 0 || path.len > 255 || !str_is_utf8(path) ||
@@ -58,6 +68,9 @@ static int check(const struct session *session, struct str path, struct str sour
         return err_set(err, ERR_INVALID, "source: not UTF-8");
     if (session->modules.len >= MODULES_PER_SESSION && !map_has(&session->modules, path))
         return err_set(err, ERR_LIMIT, "a session keeps %d modules at most", MODULES_PER_SESSION);
+    if (size_without(session, path) + source.len > MODULES_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "a session keeps %d MiB of modules at most: delete one",
+                       MODULES_BYTES_MAX >> 20);
     return 0;
 }
 

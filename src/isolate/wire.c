@@ -17,7 +17,7 @@ void isolate_wire_put_u32(struct buf *out, uint32_t n)
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
 
-static void put_u64(struct buf *out, uint64_t n)
+void isolate_wire_put_u64(struct buf *out, uint64_t n)
 {
     buf_put(out, str_n((const char *)&n, sizeof n));
 }
@@ -96,8 +96,8 @@ int isolate_wire_take(const struct buf *in, struct isolate_wire_frame *ret_frame
 
 void isolate_wire_put_limits(struct buf *out, const struct isolate_limits *limits)
 {
-    put_u64(out, (uint64_t)limits->timeout_ms);
-    put_u64(out, limits->memory_bytes);
+    isolate_wire_put_u64(out, (uint64_t)limits->timeout_ms);
+    isolate_wire_put_u64(out, limits->memory_bytes);
     isolate_wire_put_u32(out, limits->stack_bytes);
     isolate_wire_put_u32(out, limits->code_chars);
     isolate_wire_put_u32(out, limits->console_lines);
@@ -178,10 +178,10 @@ void isolate_wire_put_result(struct buf *out, const struct isolate_result *resul
     isolate_wire_put_u32(out, (uint32_t)result->status);
     isolate_wire_put_u32(out, (result->has_value ? RESULT_VALUE : 0u) |
                                   (result->is_gone ? RESULT_GONE : 0u));
-    put_u64(out, (uint64_t)result->runtime_ns);
+    isolate_wire_put_u64(out, (uint64_t)result->runtime_ns);
     for (int i = 0; i < 2; i++) {
-        put_u64(out, result->lines[i]);
-        put_u64(out, result->dropped[i]);
+        isolate_wire_put_u64(out, result->lines[i]);
+        isolate_wire_put_u64(out, result->dropped[i]);
     }
     isolate_wire_put_str(out, buf_str(&result->json));
     isolate_wire_put_str(out, buf_str(&result->text));
@@ -190,12 +190,27 @@ void isolate_wire_put_result(struct buf *out, const struct isolate_result *resul
     isolate_wire_put_str(out, buf_str(&result->error_stack));
 }
 
-static bool get_buf(struct str *body, struct buf *out)
+/* Escaped in an answer each byte may be six, and that must fit into a buffer, whoever sent it. */
+enum {
+    RESULT_MAX = 6 << 20,         /* of the value in either form */
+    RESULT_ERROR_MAX = 256 << 10, /* of each text of an error */
+};
+
+static bool get_json(struct str *body, struct buf *out)
 {
     struct str text = {0};
     if (!isolate_wire_get_str(body, &text))
         return false;
-    buf_put(out, text);
+    buf_put(out, text.len <= RESULT_MAX ? text : STR("null"));
+    return true;
+}
+
+static bool get_text(struct str *body, size_t max, struct buf *out)
+{
+    struct str text = {0};
+    if (!isolate_wire_get_str(body, &text))
+        return false;
+    buf_put(out, str_slice(text, 0, max));
     return true;
 }
 
@@ -208,9 +223,10 @@ bool isolate_wire_get_result(struct str *body, struct isolate_result *ret_result
               isolate_wire_get_u32(body, &flags) && get_u64(body, &runtime);
     for (int i = 0; ok && i < 2; i++)
         ok = get_u64(body, &ret_result->lines[i]) && get_u64(body, &ret_result->dropped[i]);
-    ok = ok && get_buf(body, &ret_result->json) && get_buf(body, &ret_result->text) &&
-         get_buf(body, &ret_result->error_name) && get_buf(body, &ret_result->error_message) &&
-         get_buf(body, &ret_result->error_stack) && body->len == 0;
+    ok = ok && get_json(body, &ret_result->json) && get_text(body, RESULT_MAX, &ret_result->text) &&
+         get_text(body, RESULT_ERROR_MAX, &ret_result->error_name) &&
+         get_text(body, RESULT_ERROR_MAX, &ret_result->error_message) &&
+         get_text(body, RESULT_ERROR_MAX, &ret_result->error_stack) && body->len == 0;
     ret_result->status = ok ? (enum isolate_status)status : ISOLATE_CRASH;
     ret_result->has_value = (flags & RESULT_VALUE) != 0;
     ret_result->is_gone = (flags & RESULT_GONE) != 0;

@@ -44,6 +44,7 @@ struct isolate_wire_frame {
 /* Writing: begin, fields, end. */
 void isolate_wire_begin(struct buf *out, enum isolate_wire_type type, uint32_t isolate);
 void isolate_wire_put_u32(struct buf *out, uint32_t n);
+void isolate_wire_put_u64(struct buf *out, uint64_t n);
 void isolate_wire_put_str(struct buf *out, struct str text);
 void isolate_wire_end(struct buf *out); /* of the one frame in the buffer */
 

@@ -8,7 +8,10 @@
 #include "base/sys.h"
 #include "isolate/worker_internal.h"
 
-enum { HEAD_ROOM = 64 << 10 };
+enum {
+    HEAD_ROOM = 64 << 10,
+    LINE_ROOM = 4 << 10, /* of a line, over what the limits say */
+};
 
 /* --- Sending --- */
 
@@ -118,6 +121,8 @@ int worker_begin_run(struct worker *worker, uint32_t isolate, const struct isola
     if (begin(worker, STATE_RUN, WIRE_DONE, limits->timeout_ms + WORKER_KILL_AFTER_MS, err) < 0)
         return -1;
     worker->lines_left = 2 * (uint64_t)limits->console_lines;
+    worker->line_max = 2 * (size_t)limits->line_bytes + LINE_ROOM;
+    worker->calls_open = 0;
     worker->runs++;
     return 0;
 }
@@ -194,7 +199,10 @@ int worker_answer(struct worker *worker, uint64_t call, bool ok, struct str json
     isolate_wire_put_u32(&worker->out, (uint32_t)call);
     isolate_wire_put_u32(&worker->out, ok);
     isolate_wire_put_str(&worker->out, json);
-    return push(worker, err);
+    if (push(worker, err) < 0)
+        return -1;
+    worker->calls_open -= worker->calls_open > 0;
+    return 0;
 }
 
 void worker_answer_error(struct worker *worker, uint64_t call, const struct err *why)

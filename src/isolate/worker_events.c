@@ -53,7 +53,7 @@ static bool take_console(struct worker *worker, struct str body, struct worker_e
 {
     uint32_t stream = 0;
     if (worker->lines_left == 0 || !isolate_wire_get_u32(&body, &stream) || stream > 1 ||
-        !isolate_wire_get_str(&body, &event->text))
+        !isolate_wire_get_str(&body, &event->text) || event->text.len > worker->line_max)
         return false;
     worker->lines_left--;
     event->type = WORKER_CONSOLE;
@@ -61,22 +61,26 @@ static bool take_console(struct worker *worker, struct str body, struct worker_e
     return true;
 }
 
-static bool take_bridge(uint32_t tag, struct str body, struct worker_event *event)
+static bool take_bridge(struct worker *worker, uint32_t tag, struct str body,
+                        struct worker_event *event)
 {
     uint32_t id = 0;
-    if (!isolate_wire_get_u32(&body, &id) || !isolate_wire_get_str(&body, &event->name) ||
-        !isolate_wire_get_str(&body, &event->text))
+    if (worker->calls_open == WORKER_CALLS_MAX || !isolate_wire_get_u32(&body, &id) ||
+        !isolate_wire_get_str(&body, &event->name) || !isolate_wire_get_str(&body, &event->text))
         return false;
+    worker->calls_open++;
     event->type = WORKER_BRIDGE;
     event->call = (uint64_t)tag << 32 | id;
     return true;
 }
 
-static bool take_cancel(uint32_t tag, struct str body, struct worker_event *event)
+static bool take_cancel(struct worker *worker, uint32_t tag, struct str body,
+                        struct worker_event *event)
 {
     uint32_t id = 0;
     if (!isolate_wire_get_u32(&body, &id) || body.len != 0)
         return false;
+    worker->calls_open -= worker->calls_open > 0;
     event->type = WORKER_CANCEL;
     event->call = (uint64_t)tag << 32 | id;
     return true;
@@ -125,9 +129,9 @@ static bool take_event(struct worker *worker, const struct isolate_wire_frame *f
     if (frame->type == WIRE_CONSOLE)
         return runs && take_console(worker, frame->body, event);
     if (frame->type == WIRE_BRIDGE)
-        return runs && take_bridge(frame->isolate, frame->body, event);
+        return runs && take_bridge(worker, frame->isolate, frame->body, event);
     if (frame->type == WIRE_CANCEL)
-        return runs && take_cancel(frame->isolate, frame->body, event);
+        return runs && take_cancel(worker, frame->isolate, frame->body, event);
     if (!take_last(worker, frame, event))
         return false;
     worker->state = STATE_IDLE;

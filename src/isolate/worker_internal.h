@@ -8,9 +8,11 @@
 #include "isolate/worker.h"
 
 enum {
-    WORKER_REPLY_MS = 10000,     /* for what runs no script */
-    WORKER_KILL_AFTER_MS = 500,  /* past a run's deadline: its own two alarms have failed */
-    WORKER_QUEUE_SPARE = 4 << 20 /* for short answers, when long ones have filled the queue */
+    WORKER_REPLY_MS = 10000,      /* for what runs no script */
+    WORKER_KILL_AFTER_MS = 500,   /* past a run's deadline: its own two alarms have failed */
+    WORKER_QUEUE_SPARE = 4 << 20, /* for short answers, when long ones have filled the queue */
+    WORKER_CALLS_MAX =
+        4096 /* without an answer: an honest one has BRIDGES_PENDING_MAX in an isolate */
 };
 
 /* What was begun: nothing, a run (then console and bridge calls come before its end), or a request
@@ -33,6 +35,8 @@ struct worker {
     enum isolate_wire_type expected; /* in STATE_ASKED */
     int64_t due_ms;                  /* monotonic; killed then */
     uint64_t lines_left;             /* console calls that an honest worker may still make */
+    size_t line_max;                 /* bytes of one, with what is said of those cut off */
+    uint32_t calls_open;             /* bridge calls without an answer */
     struct isolate_result result;    /* of the last run */
     struct buf in, out;
     size_t given; /* bytes of the frame at the front of `in` that the last event borrows from */

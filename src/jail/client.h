@@ -63,6 +63,8 @@ enum { JAIL_KEPT_MAX = 16 << 20 };
 int warden_send(struct warden_link *warden, const int *fds, size_t fd_count,
                 struct err *err) MUST_USE;
 uint32_t warden_begin(struct warden_link *warden, uint32_t type);
+/* One answer from the socket; false when none is there or the line is lost. */
+bool warden_take(struct warden_link *warden, struct warden_event *ret_event);
 /* Waits for the answer to one request; others are kept. FAILED becomes an error. */
 int warden_await(struct warden_link *warden, uint32_t request, struct warden_event *ret_event,
                  struct err *err) MUST_USE;

@@ -4,11 +4,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fd.h"
+#include "jail/child.h"
 #include "jail/init.h"
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
@@ -36,14 +35,18 @@ static int arrange_descriptors(int socket, int alive_fd, int program_fd, struct 
     return lockdown_descriptors(PROGRAM_FD, err);
 }
 
-static void NORETURN run_seed(int socket, int alive_fd, int program_fd)
+struct beginning {
+    int program_fd, alive_fd;
+};
+
+static void run_seed(const void *ctx, int socket)
 {
+    const struct beginning *from = ctx;
     char name[] = "init";
     char *argv[] = {name, NULL}, *env[] = {NULL};
     struct err err = {0};
-    if (arrange_descriptors(socket, alive_fd, program_fd, &err) == 0)
+    if (arrange_descriptors(socket, from->alive_fd, from->program_fd, &err) == 0)
         (void)syscall(SYS_execveat, PROGRAM_FD, "", argv, env, AT_EMPTY_PATH);
-    _exit(127);
 }
 
 /* It says whether it could begin: what this host lacks is known before the first jail. */
@@ -72,16 +75,11 @@ static int say_hello(const struct seed_link *seed, bool as_root, struct err *err
 
 int seed_start(struct seed_link *seed, int program_fd, int alive_fd, bool as_root, struct err *err)
 {
-    int pair[2];
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
-        return err_sys(err, errno, "socketpair");
-    AUTO_CLOSE int theirs = pair[1], ours = pair[0];
-    pid_t pid = SYS(fork());
-    if (pid < 0)
-        return err_sys(err, errno, "fork");
-    if (pid == 0)
-        run_seed(theirs, alive_fd, program_fd);
-    *seed = (struct seed_link){.pid = pid, .socket = fd_take(&ours)};
+    struct beginning from = {.program_fd = program_fd, .alive_fd = alive_fd};
+    struct seed_link started;
+    if (child_start(run_seed, &from, &started.pid, &started.socket, err) < 0)
+        return -1;
+    *seed = started;
     return say_hello(seed, as_root, err);
 }
 
@@ -174,8 +172,6 @@ void seed_stop(struct seed_link *seed)
 {
     if (seed->pid <= 0)
         return;
-    fd_close(&seed->socket);
-    while (waitpid(seed->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_stop(seed->pid, &seed->socket);
     *seed = (struct seed_link){.socket = -1};
 }

@@ -6,12 +6,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/sys.h"
+#include "jail/child.h"
 #include "jail/kernel.h"
 
 enum { NICE = 5, SOCKET_FD = 3 };
@@ -35,7 +35,7 @@ static void close_all(struct msghdr *message)
 }
 
 /* Holds nothing but its socket, and leaves when that is closed. */
-static void NORETURN work(int socket)
+static void work(UNUSED const void *ctx, int socket)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "undertaker", 0, 0, 0);
@@ -60,16 +60,11 @@ static void NORETURN work(int socket)
 
 int undertaker_start(struct undertaker *undertaker, struct err *err)
 {
-    int pair[2];
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
-        return err_sys(err, errno, "socketpair");
-    AUTO_CLOSE int theirs = pair[1], ours = pair[0];
-    pid_t pid = SYS(fork());
-    if (pid < 0)
-        return err_sys(err, errno, "fork");
-    if (pid == 0)
-        work(theirs);
-    *undertaker = (struct undertaker){.pid = pid, .socket = fd_take(&ours)};
+    pid_t pid;
+    int socket;
+    if (child_start(work, NULL, &pid, &socket, err) < 0)
+        return -1;
+    *undertaker = (struct undertaker){.pid = pid, .socket = socket};
     return 0;
 }
 
@@ -113,8 +108,6 @@ void undertaker_stop(struct undertaker *undertaker)
     if (undertaker->socket <= 0)
         return;
     (void)undertaker_flush(undertaker);
-    fd_close(&undertaker->socket);
-    while (waitpid(undertaker->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_stop(undertaker->pid, &undertaker->socket);
     *undertaker = (struct undertaker){0};
 }

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/defended.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "jail/child.h"
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 #include "jail/mounts_internal.h"
@@ -85,8 +85,9 @@ static int keep_capabilities(struct err *err)
     return 0;
 }
 
-static void NORETURN become_zygote(const struct zygote_start *start, int line)
+static void become_zygote(const void *ctx, int line)
 {
+    const struct zygote_start *start = ctx;
     char name[] = "kernel-python", flag[] = "--zygote";
     char *argv[] = {name, flag, (char *)(uintptr_t)start->names, NULL};
     /* One thread: what is copied has no others, so none may hold a lock then. */
@@ -121,16 +122,5 @@ static void NORETURN become_zygote(const struct zygote_start *start, int line)
 
 int zygote_start(const struct zygote_start *start, pid_t *ret_pid, int *ret_fd, struct err *err)
 {
-    int pair[2];
-    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
-        return err_sys(err, errno, "socketpair");
-    AUTO_CLOSE int ours = pair[0], theirs = pair[1];
-    pid_t pid = SYS(fork());
-    if (pid == 0)
-        become_zygote(start, theirs);
-    if (pid < 0)
-        return err_sys(err, errno, "fork the zygote");
-    *ret_pid = pid;
-    *ret_fd = fd_take(&ours);
-    return 0;
+    return child_start(become_zygote, start, ret_pid, ret_fd, err);
 }

@@ -11,19 +11,29 @@ static uint32_t number_at(const char *at, size_t bytes)
     return number;
 }
 
-ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err)
+bool frame_head(struct str bytes, struct frame *ret_frame, uint32_t *ret_size)
 {
     if (bytes.len < FRAME_HEAD)
+        return false;
+    *ret_size = number_at(bytes.ptr, 4);
+    *ret_frame = (struct frame){.type = number_at(bytes.ptr + 4, 2),
+                                .flags = number_at(bytes.ptr + 6, 2),
+                                .id = number_at(bytes.ptr + 8, 4)};
+    return true;
+}
+
+ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err)
+{
+    struct frame frame;
+    uint32_t size;
+    if (!frame_head(bytes, &frame, &size))
         return 0;
-    uint32_t size = number_at(bytes.ptr, 4);
     if (size > FRAME_MAX)
         return err_set(err, ERR_TOO_LARGE, "the kernel sends a frame of %u bytes", size);
     if (bytes.len - FRAME_HEAD < size)
         return 0;
-    *ret_frame = (struct frame){.type = number_at(bytes.ptr + 4, 2),
-                                .flags = number_at(bytes.ptr + 6, 2),
-                                .id = number_at(bytes.ptr + 8, 4),
-                                .fields = str_n(bytes.ptr + FRAME_HEAD, size)};
+    frame.fields = str_n(bytes.ptr + FRAME_HEAD, size);
+    *ret_frame = frame;
     return FRAME_HEAD + (ssize_t)size;
 }
 

@@ -37,6 +37,8 @@ struct frame {
     struct str fields; /* what is left of them; points into what was read */
 };
 
+/* Reads the head alone, and the size of what follows it; false while it is not all there. */
+bool frame_head(struct str bytes, struct frame *ret_frame, uint32_t *ret_size) MUST_USE;
 /* Takes the first frame of `bytes`. Gives its whole size, or 0 while it is not all there.
  * TOO_LARGE when it says that it is longer than any may be. */
 ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err) MUST_USE;

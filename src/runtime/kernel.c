@@ -11,13 +11,25 @@
 #include "base/sys.h"
 #include "kernel/frame.h"
 
-enum { LINE, OUT, ERR, READ_MAX = 64 << 10, CODE_MAX = 4 << 20 };
+enum {
+    LINE,
+    OUT,
+    ERR,
+    READ_MAX = 64 << 10,
+    CODE_MAX = 4 << 20,
+    TURN_MAX = 4 << 20, /* bytes of the line that are read before others have their turn */
+    SPARE_MAX = 1 << 20 /* bytes of an empty buffer that are kept for what comes */
+};
 
 struct kernel {
     int fds[3];
     bool is_dry[3];     /* nothing will come of it */
     struct buf in, out; /* of the line */
+    size_t at;          /* where in `in` the next frame begins */
     size_t consumed;    /* of `in`, by the event that was told last */
+    struct frame cut;   /* the head of a frame that is too long to be kept */
+    size_t cut_left;    /* bytes of it that are to go by */
+    bool is_cut;        /* there is such a frame */
     char output[READ_MAX];
     int64_t before[3]; /* output that was there when a frame came: told first */
     bool holds_frame;  /* `in` begins with a whole frame, waiting for the output before it */
@@ -44,7 +56,7 @@ int kernel_open(struct kernel **ret_kernel, int ret_inner[3], struct err *err)
 {
     AUTO_KERNEL struct kernel *kernel = mem_alloc(sizeof *kernel);
     int inner[3] = {-1, -1, -1};
-    kernel->in = buf_with_limit(FRAME_MAX + FRAME_HEAD + READ_MAX);
+    kernel->in = buf_with_limit(KERNEL_KEPT_MAX + FRAME_HEAD + 2 * READ_MAX);
     memset(kernel->fds, -1, sizeof kernel->fds);
     for (int kind = LINE; kind <= ERR; kind++) {
         if (make_channel(kind, kernel, inner, err) == 0)
@@ -239,6 +251,16 @@ static bool read_copied(struct kernel *kernel, struct frame *frame, struct kerne
     return true;
 }
 
+/* What was too long is told without what was in it. */
+static bool read_cut(const struct frame *frame, struct kernel_event *event)
+{
+    event->type = frame->type == FRAME_DISPLAY ? KERNEL_DISPLAY : KERNEL_ERROR;
+    event->main = (frame->flags & FRAME_FLAG_MAIN) != 0;
+    event->name = STR("Error");
+    event->message = event->text = STR("the code failed with a message too long to be told");
+    return frame->type == FRAME_DISPLAY || frame->type == FRAME_ERROR;
+}
+
 static bool read_frame(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
 {
     switch (frame->type) {
@@ -261,18 +283,50 @@ static bool read_frame(struct kernel *kernel, struct frame *frame, struct kernel
     }
 }
 
-/* More of the line into `in`; 0 when nothing came, -1 when the other side has closed. */
-static int read_line(struct kernel *kernel)
+/* More of the line into `in`; the bytes that came, 0: none now, -1: the other side has closed. */
+static ssize_t read_line(struct kernel *kernel)
 {
     struct err err;
     char *space;
+    buf_consume(&kernel->in, kernel->at);
+    kernel->at = 0;
+    if (kernel->in.len == 0 && kernel->in.cap > SPARE_MAX)
+        buf_done(&kernel->in);
     if (kernel->fds[LINE] < 0 || buf_reserve(&kernel->in, READ_MAX, &space, &err) < 0)
         return -1;
     ssize_t got = recv(kernel->fds[LINE], space, READ_MAX, MSG_DONTWAIT);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
     buf_commit(&kernel->in, (size_t)got);
-    return got == 0 ? -1 : 1;
+    return got == 0 ? -1 : got;
+}
+
+/* A frame that nobody would keep goes by: a kernel that sends only a part of it, and waits, holds
+ * no memory here. While it runs code its time is limited, else it may wait for ever. */
+static void find_cut(struct kernel *kernel, struct str rest)
+{
+    struct frame head;
+    uint32_t size;
+    size_t max = kernel->busy ? KERNEL_KEPT_MAX : KERNEL_IDLE_MAX;
+    if (kernel->is_cut || !frame_head(rest, &head, &size) || size <= max || size > FRAME_MAX)
+        return;
+    kernel->is_cut = true;
+    kernel->cut = head;
+    kernel->cut_left = FRAME_HEAD + size;
+}
+
+/* The size of the next frame, 0: it is not all there, -1: it is longer than any may be. */
+static ssize_t look(struct kernel *kernel, struct frame *frame, struct err *err)
+{
+    struct str rest = str_slice(buf_str(&kernel->in), kernel->at, kernel->in.len);
+    find_cut(kernel, rest);
+    if (!kernel->is_cut)
+        return frame_read(rest, frame, err);
+    size_t by = MIN(kernel->cut_left, rest.len);
+    kernel->at += by;
+    kernel->cut_left -= by;
+    *frame = kernel->cut;
+    return 0;
 }
 
 static void count_output_before(struct kernel *kernel)
@@ -289,16 +343,28 @@ static void count_output_before(struct kernel *kernel)
 static int find_frame(struct kernel *kernel, struct frame *frame, ssize_t *ret_size,
                       struct err *err)
 {
-    for (;;) {
-        *ret_size = frame_read(buf_str(&kernel->in), frame, err);
+    for (ssize_t taken = 0, got; taken < TURN_MAX; taken += got) {
+        *ret_size = look(kernel, frame, err);
         if (*ret_size != 0)
             return *ret_size < 0 ? -1 : 1;
-        int got = read_line(kernel);
+        if (kernel->is_cut && kernel->cut_left == 0)
+            return 1;
+        got = read_line(kernel);
         if (got < 0)
             return err_set(err, ERR_GONE, "the kernel is gone");
         if (got == 0)
             return 0;
     }
+    return 0;
+}
+
+static bool take_frame(struct kernel *kernel, struct frame *frame, ssize_t size,
+                       struct kernel_event *event)
+{
+    bool is_cut = kernel->is_cut;
+    kernel->is_cut = false;
+    kernel->consumed = (size_t)size;
+    return is_cut ? read_cut(frame, event) : read_frame(kernel, frame, event);
 }
 
 bool kernel_next(struct kernel *kernel, struct kernel_event *ret_event)
@@ -309,7 +375,7 @@ bool kernel_next(struct kernel *kernel, struct kernel_event *ret_event)
     ssize_t size;
     *event = (struct kernel_event){0};
     flush(kernel);
-    buf_consume(&kernel->in, kernel->consumed);
+    kernel->at += kernel->consumed;
     kernel->consumed = 0;
     if (kernel->gone)
         return take_output(kernel, OUT, READ_MAX, event) ||
@@ -325,8 +391,7 @@ bool kernel_next(struct kernel *kernel, struct kernel_event *ret_event)
     kernel->holds_frame = false;
     if (found < 0)
         return tell_gone(kernel, event, &err);
-    kernel->consumed = (size_t)size;
-    if (read_frame(kernel, &frame, event))
+    if (take_frame(kernel, &frame, size, event))
         return true;
     (void)err_set(&err, ERR_INTERNAL, "the kernel said what makes no sense (%u)", frame.type);
     return tell_gone(kernel, event, &err);

@@ -12,7 +12,13 @@
 
 struct kernel;
 
-enum { KERNEL_PARTS_MAX = 32 };
+enum {
+    KERNEL_PARTS_MAX = 32,
+    /* Of what it says at once while it runs code, and while it does not. What is longer is never
+     * in memory: it is counted as it goes by. */
+    KERNEL_KEPT_MAX = 17 << 20,
+    KERNEL_IDLE_MAX = 64 << 10,
+};
 
 struct kernel_part {
     struct str mime, bytes;
@@ -22,7 +28,7 @@ enum kernel_event_type {
     KERNEL_READY,  /* `text`: its version; `live`: it goes on where another kernel was */
     KERNEL_STDOUT, /* `text`: bytes as they came, any number */
     KERNEL_STDERR,
-    KERNEL_DISPLAY, /* `parts`; `main`: the value of the last expression */
+    KERNEL_DISPLAY, /* `parts`, none when it was too long; `main`: of the last expression */
     KERNEL_ERROR,   /* `name`, `message`, `text`: the traceback; `module`: that is missing, or "" */
     KERNEL_DONE,    /* `count`: number of the run in this kernel; `ok` */
     KERNEL_COPIED,  /* `ok`, or `text`: why not */

@@ -96,7 +96,8 @@ int obtain_discard(const struct obtaining *obtaining, const char *name, struct e
 
 static int write_stamp(const struct obtaining *obtaining, const char *dir, struct err *err)
 {
-    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* What was unpacked may be a link; nothing that it leads to is sealed. */
+    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     AUTO_BUF struct buf text = {0};
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", dir);

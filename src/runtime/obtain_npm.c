@@ -97,6 +97,20 @@ static void on_download(void *ctx, uint64_t have, uint64_t total)
     obtain_say(ctx, "downloading", have, total);
 }
 
+/* The name and the password that a registry may want are for nobody's eyes:
+ * https://USER:WORD@HOST/. It changes the text. */
+static const char *without_user(struct buf *url)
+{
+    struct str text = buf_str(url);
+    size_t from = str_find(text, STR("://")) + 3, at = from, last = 0;
+    for (; at < text.len && text.ptr[at] != '/'; at++)
+        if (text.ptr[at] == '@')
+            last = at;
+    if (last > 0)
+        memmove(url->ptr + from, url->ptr + last + 1, url->len - last); /* with its NUL */
+    return buf_cstr(url);
+}
+
 /* Where npm reaches its registry through an authority that the system does not know, one of these
  * names it. */
 static const char *npm_authority(void)
@@ -124,7 +138,7 @@ static int fetch(struct obtaining *obtaining, int fd, struct err *err)
                                 .ctx = obtaining};
     obtain_say(obtaining, "downloading", 0, 0);
     if (download_run(&download, err) < 0)
-        return err_wrap(err, "download '%s'", buf_cstr(&url));
+        return err_wrap(err, "download '%s'", without_user(&url));
     return 0;
 }
 
@@ -153,13 +167,40 @@ static int fetch_checked(struct obtaining *obtaining, const char *part, int *ret
     return 0;
 }
 
-static int open_given(struct obtaining *obtaining, int *ret_fd, struct err *err)
+static int copy_to(int to_fd, int from_fd, struct err *err)
 {
-    AUTO_CLOSE int fd = SYS(open(obtaining->how->file, O_RDONLY | O_CLOEXEC));
+    char bytes[64 << 10];
+    for (uint64_t all = 0;;) {
+        ssize_t got = SYS(read(from_fd, bytes, sizeof bytes));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(err, errno, "read");
+        if (got == 0)
+            return 0;
+        all += (uint64_t)got;
+        if (all > PACKAGE_MAX)
+            return err_set(err, ERR_TOO_LARGE, "more than %d bytes", PACKAGE_MAX);
+        if (fd_write_all(to_fd, str_n(bytes, (size_t)got), err) < 0)
+            return -1;
+    }
+}
+
+/* A copy that nobody else can write to is compared and then opened: the file may be somebody's who
+ * changes it in between. */
+static int open_given(struct obtaining *obtaining, const char *part, int *ret_fd, struct err *err)
+{
+    const char *file = obtaining->how->file;
+    AUTO_CLOSE int given = SYS(open(file, O_RDONLY | O_CLOEXEC));
+    if (given < 0)
+        return err_sys(err, errno, "open '%s'", file);
+    AUTO_CLOSE int fd = SYS(open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd < 0)
-        return err_sys(err, errno, "open '%s'", obtaining->how->file);
-    if (check_digest(obtaining, fd, err) < 0)
-        return err_wrap(err, "'%s'", obtaining->how->file);
+        return err_sys(err, errno, "open '%s'", part);
+    if (copy_to(fd, given, err) < 0 || check_digest(obtaining, fd, err) < 0) {
+        (void)unlink(part);
+        return err_wrap(err, "'%s'", file);
+    }
     *ret_fd = fd_take(&fd);
     return 0;
 }
@@ -172,7 +213,7 @@ int obtain_npm(struct obtaining *obtaining, char ret_ready[RUNTIME_PATH_MAX], st
     (void)snprintf(part, sizeof part, "%.3800s/%s-%s.part", obtaining->incoming, runtime->name,
                    runtime->version);
     (void)snprintf(program, sizeof program, "new/package/%s", runtime->program);
-    if ((obtaining->how->file != NULL ? open_given(obtaining, &fd, err)
+    if ((obtaining->how->file != NULL ? open_given(obtaining, part, &fd, err)
                                       : fetch_checked(obtaining, part, &fd, err)) < 0)
         return -1;
     obtain_say(obtaining, "unpacking", 0, 0);

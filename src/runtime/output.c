@@ -32,11 +32,11 @@ static void keep(struct buf *kept, uint64_t *dropped, struct str text)
     *dropped += text.len - MIN(text.len, room);
 }
 
-/* The same type twice in one value would be the same key twice in an object. */
-static bool is_new_type(const struct run_output *output, size_t first, struct str mime)
+bool run_part_is_shown(const struct kernel_part *parts, size_t at)
 {
-    for (size_t i = first; i < output->parts.len; i++)
-        if (str_eq(output->parts.ptr[i].mime, mime))
+    struct str mime = parts[at].mime;
+    for (size_t i = 0; i < at; i++)
+        if (str_eq(parts[i].mime, mime))
             return false;
     return mime.len > 0 && mime.len <= MIME_MAX && str_is_utf8(mime);
 }
@@ -46,14 +46,15 @@ static void keep_value(struct run_output *output, const struct kernel_event *eve
     size_t size = 0, first = output->parts.len;
     for (size_t i = 0; i < event->part_count && size <= RUN_VALUES_MAX; i++)
         size += run_part_size(&event->parts[i]);
-    if (output->values.len >= RUN_VALUES_COUNT || output->values_size + size > RUN_VALUES_MAX) {
+    if (event->part_count == 0 || output->values.len >= RUN_VALUES_COUNT ||
+        output->values_size + size > RUN_VALUES_MAX) {
         output->dropped_values++;
         return;
     }
     output->values_size += size;
     for (size_t i = 0; i < event->part_count; i++) {
         struct kernel_part part = event->parts[i];
-        if (is_new_type(output, first, part.mime))
+        if (run_part_is_shown(event->parts, i))
             *vec_push(&output->parts) = (struct kernel_part){arena_dup(&output->arena, part.mime),
                                                              arena_dup(&output->arena, part.bytes)};
     }

@@ -82,6 +82,9 @@ void run_output_put_members(const struct run_output *output, struct json_out *ou
 void run_output_put_end(const struct run_output *output, struct json_out *out);
 /* For models: {type: "text" | "image/png" | "error", content}. */
 void run_output_put_short(const struct run_output *output, struct json_out *out);
+/* Whether the part `at` is shown: a type that is a word, and none before it of the same, which
+ * would be the same key twice in an object. */
+bool run_part_is_shown(const struct kernel_part *parts, size_t at);
 /* Bytes of JSON that a part takes. */
 size_t run_part_size(const struct kernel_part *part);
 /* {"data": {MIME type: text or base64}, "main": bool}. */

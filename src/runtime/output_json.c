@@ -47,6 +47,8 @@ void run_value_put_json(const struct kernel_part *parts, size_t count, bool main
     json_key(out, "data"), json_begin_object(out);
     for (size_t i = 0; i < count; i++) {
         AUTO_BUF struct buf text = buf_with_limit((size_t)RUN_VALUES_MAX * 2);
+        if (!run_part_is_shown(parts, i))
+            continue;
         bool plain = is_text(parts[i].mime);
         if (!plain)
             base64_put(parts[i].bytes, &text);
@@ -58,6 +60,15 @@ void run_value_put_json(const struct kernel_part *parts, size_t count, bool main
     json_end_object(out);
 }
 
+/* Numbers may be longer when they are written again ("1e14"): the answer has its bound all the
+ * same. */
+static bool is_short_enough(const struct json_t *value)
+{
+    AUTO_BUF struct buf text = {0};
+    json_put_value(&(struct json_out){.buf = &text}, value);
+    return text.len <= RUN_VALUES_MAX;
+}
+
 /* The kernel's own words, so they are read before they are passed on. */
 static void put_result(const struct run_output *output, struct json_out *out)
 {
@@ -65,7 +76,8 @@ static void put_result(const struct run_output *output, struct json_out *out)
     AUTO_JSON struct json_t *value = NULL;
     struct err err;
     json_key(out, "result");
-    if (part != NULL && json_parse(part->bytes, &value, &err) == 0)
+    if (part != NULL && json_parse(part->bytes, &value, &err) == 0 &&
+        (part->bytes.len <= RUN_VALUES_MAX / 4 || is_short_enough(value)))
         json_put_value(out, value);
     else
         json_put_null(out);

@@ -1,10 +1,12 @@
 // Commands in a jail over HTTP: answers, events, logs, input, terminals; and code in isolates.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { execFileSync, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve, tempDir, until } from './lib.mjs';
+import { BIN, run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 60000 };
 
@@ -182,6 +184,50 @@ test('the same on the command line', T, async (t) => {
   await cli('sandbox', 'exec', server.id, '--', 'sh', '-c', 'echo hello > /workspace/hello');
   assert.equal((await cli('fs', 'cat', server.id, '/workspace/hello')).stdout, 'hello\n');
   assert.match((await cli('cp', 'a', 'b')).stderr, /one side of cp must be/);
+});
+
+test('exec passes input, signals and exit codes on', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const exec = (options, ...argv) => run(['sandbox', 'exec', ...options, server.id, '--', ...argv], { env: server.env });
+  const child = (options, ...argv) => {
+    const made = spawn(BIN, ['sandbox', 'exec', ...options, server.id, '--', ...argv], { env: server.env });
+    made.text = '';
+    made.stdout.on('data', (data) => (made.text += data));
+    made.ended = once(made, 'close');
+    return made;
+  };
+  const bytes = randomBytes(300000);
+  const cat = child(['--stdin'], 'sha256sum');
+  cat.stdin.end(bytes);
+  await cat.ended;
+  assert.equal(cat.text, `${createHash('sha256').update(bytes).digest('hex')}  -\n`);
+  const file = join(tempDir(t), 'input');
+  writeFileSync(file, 'from a file\n');
+  assert.equal(execFileSync('/bin/sh', ['-c', '"$0" sandbox exec -i "$1" -- cat <"$2"', BIN, server.id, file],
+    { env: server.env, encoding: 'utf8' }), 'from a file\n');
+  assert.equal((await exec([], 'cat')).stdout, '', 'no input unless asked for');
+
+  const polite = child([], 'sh', '-c', 'trap "echo asked; exit 5" INT; echo ready; while :; do sleep 0.05; done');
+  await until(() => polite.text.includes('ready'));
+  polite.kill('SIGINT');
+  assert.deepEqual([(await polite.ended)[0], polite.text], [5, 'ready\nasked\n']);
+  const deaf = child([], 'sh', '-c', 'trap "echo no" INT; echo ready; while :; do sleep 0.05; done');
+  await until(() => deaf.text.includes('ready'));
+  deaf.kill('SIGINT');
+  await until(() => deaf.text.includes('no'));
+  deaf.kill('SIGINT');
+  assert.equal((await deaf.ended)[0], 128 + 9);
+
+  assert.equal((await exec(['--env', 'A=b', '-e', 'C=d e'], 'sh', '-c', 'echo $A $C')).stdout, 'b d e\n');
+  assert.equal((await exec(['--timeout', '200ms'], 'sleep', '30')).code, 124);
+  assert.equal((await exec([], '/no/such')).code, 127);
+  assert.equal((await exec([], '/etc/passwd')).code, 126);
+  assert.equal((await exec(['--cwd', '/no/such'], 'true')).code, 125);
+  assert.equal((await run(['sandbox', 'exec', 'nobody', '--', 'true'], { env: server.env })).code, 125);
+  const odd = await exec(['--env', 'A'], 'true');
+  assert.deepEqual([odd.code, odd.stderr], [2, "sandglass: --env takes K=V, got 'A'\n"]);
+  assert.match((await exec(['-d', '-i'], 'true')).stderr, /--detach and --stdin exclude each other/);
 });
 
 test('bytes: ranges, versions, signed URLs', T, async (t) => {

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { BIN, run, serve, tempDir } from './lib.mjs';
+import { BIN, run, serve, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 120000 };
 const require = createRequire(join(process.env.SG_BUILD, '../npm/test/package.json'));
@@ -78,7 +78,12 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     it.setNotificationHandler(types.LoggingMessageNotificationSchema, ({ params }) => logged.push(params.data));
     await it.setLoggingLevel('info');
     const progress = [];
-    await call(it, 'bash', { command: 'echo step one; sleep 0.2; echo step two' }, { onprogress: (each) => progress.push(each.message) });
+    // The client throws away progress that comes together with the answer: the last word is not what is looked at.
+    const steps = call(it, 'bash', { command: 'echo step one; sleep 0.2; echo step two; until [ -e go ]; do sleep 0.05; done' },
+      { onprogress: (each) => progress.push(each.message) });
+    await until(() => progress.join('').includes('step two'));
+    await call(it, 'write', { path: 'go', content: '' });
+    await steps;
     assert.match(progress.join('\n'), /step one[^]*step two/);
     assert.match(logged.join('\n'), /step two/);
     const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -219,6 +224,11 @@ test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, asy
   assert.equal((await post({ 'mcp-session-id': transport.sessionId, origin: 'http://evil.test' })).status, 403);
   assert.equal((await post({ 'mcp-session-id': transport.sessionId, authorization: 'Bearer wrong' })).status, 401);
   assert.deepEqual(await (await post({ 'mcp-session-id': transport.sessionId })).json(), { jsonrpc: '2.0', id: 1, result: {} });
+  // What is no message is told so, and not left waiting.
+  for (const odd of [{ id: {} }, { id: null }, { id: 1.5 }, { id: [] }, { id: 1, method: 7 }, { method: undefined }]) {
+    const answer = await post({ 'mcp-session-id': transport.sessionId }, { jsonrpc: '2.0', method: 'ping', ...odd });
+    assert.deepEqual([answer.status, (await answer.json()).error.code], [400, -32600], JSON.stringify(odd));
+  }
   await transport.terminateSession();
   assert.equal((await post({ 'mcp-session-id': transport.sessionId })).status, 404);
 });

@@ -26,10 +26,10 @@ async function setup(t) {
 }
 
 // A shell in a terminal of 33 x 101.
-async function open(t, server, args = '') {
+async function open(t, server, args = '', term = 'dumb') {
   const tty = join(tempDir(t), 'tty');
   const child = spawn('/usr/bin/script', ['-qec', `stty rows 33 cols 101; tty >${tty}; exec ${BIN} shell ${server.box} ${args}`,
-    '/dev/null'], { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token, TERM: 'dumb' } });
+    '/dev/null'], { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token, TERM: term } });
   const shell = { child, text: '', end: once(child, 'exit') };
   child.stdout.on('data', (data) => (shell.text += data));
   child.stderr.on('data', (data) => (shell.text += data));
@@ -84,4 +84,92 @@ test('a shell that was left goes on, and is come back to', T, async (t) => {
   third.type('exit 3\n');
   const [code] = await third.end;
   assert.equal(code, 3, third.text);
+});
+
+test('programs that draw, in the colours of this terminal', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const shell = await open(t, server, '', 'xterm-256color');
+  await shell.sees(/\/workspace\$ /); // where one is
+  await shell.asks('echo "<$TERM>"; touch file; mkdir dir; ls --color=auto', /<xterm-256color>[^]*\x1b\[[0-9;]*mdir/);
+  const quits = async (keys) => { shell.text = ''; shell.type(keys); await shell.sees(/\/workspace\$ $/); };
+  if (existsSync('/usr/bin/top')) {
+    await shell.asks('top', /load average[^]*PID/);
+    await quits('q');
+  }
+  if (existsSync('/usr/bin/vi')) {
+    await shell.asks('vi file', /file/);
+    await quits('ihello\x1b:wq\n');
+    await shell.asks('echo "$(cat file)-$((6))"', /hello-6/);
+  }
+  shell.type('\x04'); // the end of input
+  const [code] = await shell.end;
+  assert.equal(code, 0, shell.text);
+});
+
+test('two terminals on one shell', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const first = await open(t, server);
+  await first.asks('echo a$((20+2))b', /a22b/);
+  const { commands } = await (await server.get(`/v1/sandboxes/${server.box}/commands?running=true`)).json();
+  const second = await open(t, server, `--attach ${commands[0].id}`);
+  await second.sees(/a22b/);
+  await second.asks('echo c$((30+3))d', /c33d/);
+  await first.sees(/c33d/);
+  first.type('exit 4\n');
+  assert.deepEqual([(await first.end)[0], (await second.end)[0]], [4, 4]);
+});
+
+test('a paused sandbox goes on with the next key; one that is stopped says so', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const shell = await open(t, server);
+  await shell.asks('echo a$((20+2))b', /a22b/);
+  const move = async (verb) => assert.equal((await server.get(`/v1/sandboxes/${server.box}/${verb}`, { method: 'POST' })).status, 200);
+  await move('pause');
+  await shell.asks('echo b$((30+3))c', /b33c/);
+  shell.text = '';
+  await move('stop');
+  assert.equal((await shell.end)[0], 1);
+  assert.match(shell.text, /the command was ended: its sandbox was stopped/);
+});
+
+test('a server that goes away is told from a shell that ends', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const shells = [await open(t, server), await open(t, server)];
+  for (const shell of shells) await shell.asks('echo a$((20+2))b', /a22b/);
+  server.child.kill('SIGKILL');
+  for (const shell of shells) {
+    assert.equal((await shell.end)[0], 1);
+    assert.match(shell.text, new RegExp(`the connection is lost; the shell goes on where the server does: ` +
+      `come back with: sandglass shell ${server.box} --attach \\S+\\s+sandglass: the connection to the server is lost`));
+  }
+  const next = await serve(t, { dir: server.dir });
+  const shell = await open(t, { ...next, box: server.box });
+  await shell.asks('echo a$((20+2))b', /a22b/);
+  next.child.kill('SIGTERM');
+  assert.equal((await shell.end)[0], 1);
+  assert.match(shell.text, /the server stops; a command that runs ends with it/);
+  assert.doesNotMatch(shell.text, /--attach/);
+});
+
+test('--attach names what is wrong', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  const post = async (path, body) => (await server.get(path, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' } })).json();
+  const plain = await post(`/v1/sandboxes/${server.box}/commands`, { command: 'sleep 1000', detached: true });
+  const other = await post('/v1/sandboxes', { tier: 'jail' });
+  for (const [box, command, words] of [
+    [server.box, 'nonsense', "no command 'nonsense'"],
+    [server.box, plain.id, `has no terminal; see it with 'sandglass logs -f ${plain.id}'`],
+    [other.id, plain.id, `is of sandbox '${server.box}'`],
+  ]) {
+    const shell = await open(t, { ...server, box }, `--attach ${command}`);
+    assert.equal((await shell.end)[0], 1);
+    await shell.sees(new RegExp(words));
+    assert.doesNotMatch(shell.text, /connection is lost/);
+  }
 });

@@ -101,7 +101,55 @@ TEST(json_writing_survives_any_bytes)
     json_put_cstr(&out, NULL);
     json_end_array(&out);
     CHECK_CSTR(buf_cstr(&buf),
-               "[\"a\\\"\\\\\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\",null,null]");
+               "[\"a\\\"\\\\\\u0001\x7f\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\",null,null]");
+}
+
+/* What a client sends comes back in answers: written again it must not be longer. */
+TEST(json_a_text_is_not_longer_when_it_is_written_again)
+{
+    AUTO_BUF struct buf text = {0}, again = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    struct err err;
+    buf_put_char(&text, '"');
+    for (int c = 1; c < 0x80; c++)
+        if (c < 0x20)
+            buf_put_cstr(&text, c == '\b'   ? "\\b"
+                                : c == '\f' ? "\\f"
+                                : c == '\n' ? "\\n"
+                                : c == '\r' ? "\\r"
+                                : c == '\t' ? "\\t"
+                                            : "\\u0001");
+        else if (c != '"' && c != '\\')
+            buf_put_char(&text, (char)c);
+    buf_put_cstr(&text, "\\\"\\\\\xc2\x80\xf0\x9f\x98\x80\"");
+    CHECK_OK(json_parse(buf_str(&text), &value, &err));
+    json_put_value(&(struct json_out){.buf = &again}, value);
+    CHECK_STR(buf_str(&again), buf_cstr(&text));
+}
+
+static int parse_many(const char *unit, size_t bytes, struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    buf_put_char(&text, '[');
+    while (text.len + strlen(unit) + 2 < bytes)
+        buf_printf(&text, "%s%s", text.len > 1 ? "," : "", unit);
+    buf_put_char(&text, ']');
+    return json_parse(buf_str(&text), &value, err);
+}
+
+/* Sixteen MiB of empty objects would be more than a GiB of memory. */
+TEST(json_a_short_text_makes_no_huge_tree)
+{
+    static const char *const units[] = {"{}", "[]", "\"\"", "0", "[{}]", "{\"\":0}"};
+    struct err err;
+    for (size_t i = 0; i < countof(units); i++) {
+        CHECK_ERR(parse_many(units[i], JSON_SIZE_MAX, &err), ERR_TOO_LARGE);
+        CHECK_OK(parse_many(units[i], 256 << 10, &err));
+    }
+    CHECK_OK(parse_many("0", 3 << 20, &err));
+    CHECK_OK(parse_many("\"{},{},[],[],{},{},[],[]{},{},[],[]{},{},[],[]{},{},[],[]{},{},[],[]\"",
+                        JSON_SIZE_MAX, &err));
 }
 
 TEST(json_pretty_printing)

@@ -98,6 +98,34 @@ TEST(lists_are_filtered_and_paged)
     rig_done(&rig);
 }
 
+/* A thousand rows of this kind would be too long for an answer. */
+TEST(a_page_of_long_rows_ends_before_its_limit)
+{
+    struct rig rig;
+    struct err err = {0};
+    AUTO_ARENA struct arena arena = {0};
+    char *value = mem_alloc(60 << 10);
+    size_t all = 0, pages = 0;
+    memset(value, '"', 60 << 10);
+    struct engine_pair env[] = {{STR("A"), str_n(value, 60 << 10)}};
+    rig_open(&rig, NULL);
+    for (int i = 0; i < 90; i++)
+        CHECK_INT(rig_create(&rig, &(struct sandbox_spec){.env = {env, 1}}), 0);
+    struct sandbox_list list = {0};
+    struct sandbox_filter filter = {.page = {.limit = 1000}};
+    do {
+        filter.page.after = arena_dup(&arena, str_of(list.next));
+        CHECK_OK(engine_sandbox_list(rig.engine, &rig.caller, &filter, &arena, &list, &err));
+        CHECK(list.count > 0 && list.count < 90);
+        all += list.count;
+        pages++;
+    } while (list.next[0] != '\0');
+    CHECK_INT(all, 90);
+    CHECK_INT(pages, 2);
+    free(value);
+    rig_done(&rig);
+}
+
 TEST(pause_and_resume_keep_the_files_over_a_restart)
 {
     struct rig rig;

@@ -610,6 +610,49 @@ TEST(worker_that_lies_is_ended)
     lying_case("", 0);
 }
 
+/* What is told to others is escaped, so it must not be as long as a frame may be. */
+static void put_long_result(struct buf *out, size_t json, size_t others)
+{
+    char *filler = mem_alloc(json + others);
+    memset(filler, 1, json + others);
+    isolate_wire_begin(out, WIRE_DONE, 0);
+    isolate_wire_put_u32(out, ISOLATE_ERROR);
+    isolate_wire_put_u32(out, 0);
+    for (int i = 0; i < 5; i++)
+        isolate_wire_put_u64(out, 0);
+    isolate_wire_put_str(out, str_n(filler, json));
+    for (int i = 0; i < 4; i++)
+        isolate_wire_put_str(out, str_n(filler, others));
+    isolate_wire_end(out);
+    free(filler);
+}
+
+TEST(worker_that_says_too_much_is_cut_short)
+{
+    AUTO_BUF struct buf out = {0};
+    AUTO_RESULT struct isolate_result result = {0};
+    put_long_result(&out, 20 << 20, 10 << 20);
+    struct str body = str_slice(buf_str(&out), WIRE_HEAD, out.len);
+    CHECK(isolate_wire_get_result(&body, &result));
+    CHECK_CSTR(buf_cstr(&result.json), "null");
+    CHECK((result.text.len + (4 << 20)) * 6 < BUF_LIMIT_DEFAULT);
+    CHECK((result.error_name.len + result.error_message.len + result.error_stack.len) * 6 <
+          8 << 20);
+}
+
+TEST(worker_with_a_line_that_is_too_long_is_ended)
+{
+    AUTO_BUF struct buf out = {0};
+    char *filler = mem_alloc(190 << 10);
+    memset(filler, 1, 190 << 10);
+    isolate_wire_begin(&out, WIRE_CONSOLE, 0);
+    isolate_wire_put_u32(&out, 0);
+    isolate_wire_put_str(&out, str_n(filler, 190 << 10));
+    isolate_wire_end(&out);
+    lying_case(out.ptr, out.len);
+    free(filler);
+}
+
 TEST(worker_leaves_no_descriptors)
 {
     int before = test_open_fds();

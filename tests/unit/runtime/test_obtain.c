@@ -311,6 +311,61 @@ TEST(a_program_of_another_version_is_not_added)
     CHECK(!is_added(&scene));
 }
 
+/* The owner of a file that is given changes it when it has been compared. */
+static void on_swapping(void *ctx, const char *step, UNUSED uint64_t have, UNUSED uint64_t total)
+{
+    struct scene *scene = ctx;
+    AUTO_BUF struct buf other = {0};
+    char path[640];
+    struct err err;
+    if (strcmp(step, "unpacking") != 0)
+        return;
+    make_package("package/other", NULL, tool, &other);
+    (void)snprintf(path, sizeof path, "%s/given.tgz", scene->home);
+    AUTO_CLOSE int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    CHECK_OK(fd_write_all(fd, buf_str(&other), &err));
+}
+
+TEST(a_file_that_changes_after_it_was_compared_is_not_what_is_unpacked)
+{
+    AUTO_SCENE struct scene scene = {0};
+    struct err err = {0};
+    bool added = false;
+    char path[640];
+    scene_open(&scene, "swapped", NULL, NULL, tool);
+    AUTO_CLOSE int dir = open(scene.home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_OK(fd_replace_file(dir, "given.tgz", buf_str(&scene.registry.package), 0600, &err));
+    (void)snprintf(path, sizeof path, "%s/given.tgz", scene.home);
+    struct obtain how = {
+        .data_dir = scene.home, .file = path, .progress = on_swapping, .ctx = &scene};
+    CHECK_OK(runtime_add(&scene.runtime, &how, &added, &err));
+    CHECK(added && mode_of(&scene, "trees/tool/README") != 0);
+    CHECK_INT(mode_of(&scene, "trees/tool/other"), 0);
+}
+
+/* npm may know a registry that wants a name and a password. */
+TEST(the_password_of_a_registry_is_in_no_error)
+{
+    AUTO_SCENE struct scene scene = {0};
+    struct err err = {0};
+    bool added = false;
+    char script[256], path[512];
+    scene_open(&scene, "password", NULL, NULL, tool);
+    (void)snprintf(script, sizeof script, "#!/bin/sh\necho http://me:pa@ss@127.0.0.1:%d/\n",
+                   net_server_port(scene.server));
+    test_write(scene.home, "npm", script);
+    (void)snprintf(path, sizeof path, "%s/npm", scene.home);
+    CHECK_INT(chmod(path, 0755), 0);
+    AUTO_MEM char *before = mem_dup_cstr(getenv("PATH")); /* NOLINT(concurrency-mt-unsafe) */
+    (void)setenv("PATH", scene.home, 1);
+    (void)unsetenv("npm_config_registry");
+    scene.runtime.version = "9.9.9";
+    CHECK_INT(add(&scene, &added, &err), -1);
+    (void)setenv("PATH", before, 1);
+    CHECK(strstr(err.msg, "'http://127.0.0.1:") != NULL);
+    CHECK(strstr(err.msg, "me:") == NULL && strstr(err.msg, "ss@") == NULL);
+}
+
 TEST(one_at_a_time)
 {
     AUTO_SCENE struct scene scene = {0};

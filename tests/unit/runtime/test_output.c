@@ -60,6 +60,31 @@ TEST(an_answer_has_a_bound_whatever_is_said)
     CHECK(output.dropped_values > 0 && output.has_more_files);
 }
 
+/* What is shown is told again as a text and as a value. */
+TEST(no_letter_and_no_number_makes_an_answer_too_long)
+{
+    AUTO_RUN_OUTPUT struct run_output output = {0}, numbers = {0};
+    AUTO_BUF struct buf bytes = {0}, text = {0};
+    struct err err = {0};
+    char *space;
+    CHECK_OK(buf_reserve(&bytes, 12 << 20, &space, &err));
+    memset(space, 0x7f, 12 << 20);
+    show(&output, true, STR("text/html"), str_n(space, 12 << 20));
+    CHECK_INT(output.values.len, 1);
+    put(&output, &text);
+    CHECK(text.len < 13 << 20);
+
+    buf_clear(&text);
+    buf_put_char(&bytes, '[');
+    while (bytes.len < 11 << 19)
+        buf_put_cstr(&bytes, "1e14,1e14,1e14,1e14,1e14,1e14,1e14,1e14,1e14,1e14,1e14,1e14,");
+    buf_put_cstr(&bytes, "1]");
+    show(&numbers, true, STR("application/json"), buf_str(&bytes));
+    CHECK_INT(numbers.values.len, 1);
+    put(&numbers, &text);
+    CHECK(strncmp(buf_cstr(&text), "{\"result\":null,", 15) == 0);
+}
+
 TEST(types_are_told_once_and_bytes_as_base64)
 {
     struct err err = {0};
@@ -83,6 +108,11 @@ TEST(types_are_told_once_and_bytes_as_base64)
     CHECK_STR(member(data, "image/png"), "iVBORw==");
     CHECK_STR(member(answer, "text"), "\xef\xbf\xbd one");
     CHECK_INT(json_kind(json_get(answer, "result")), JSON_KIND_NULL); /* it was no JSON */
+    buf_clear(&text); /* a stream tells the event itself */
+    answer = json_free(answer);
+    run_value_put_json(event.parts, event.part_count, true, &(struct json_out){.buf = &text});
+    CHECK_OK(json_parse(buf_str(&text), &answer, &err));
+    CHECK_INT(json_len(json_get(answer, "data")), 3);
 }
 
 TEST(an_end_that_the_code_did_not_mean_is_said)
