@@ -226,8 +226,8 @@ static size_t run_cycles(size_t count)
     return failures;
 }
 
-/* Records of commands are kept for a day, so some memory each is meant; what counts is that a tenth
- * of the cycles and nine tenths of them grow alike. */
+/* Records of commands are kept for a day, on disk: memory is to stay as it was. The first tenth of
+ * the cycles fills what is kept of the last ones. */
 void measure_cycles(struct bench *bench, pid_t server)
 {
     size_t count = rig_is_long() ? 10000 : 1000;

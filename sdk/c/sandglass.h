@@ -109,6 +109,15 @@ SG_API int sg_zones_exists(sg_zones *zones, const char *path); /* 1, 0, or -1 */
 SG_API int sg_zones_list(sg_zones *zones, const char *path, char **ret_names, size_t *ret_len);
 /* Where it lies on this machine, for other programs. */
 SG_API int sg_zones_resolve(sg_zones *zones, const char *path, char **ret_path);
+/* Searches and edits; what is asked and answered is JSON, as over HTTP (docs/API.md, "zones"), but
+ * for the path: {"pattern", "limit"?}; {"pattern", "include"?, "ignoreCase"?, "limit"?}; {"old",
+ * "new", "all"?}. ret_json may be NULL. */
+SG_API int sg_zones_glob(sg_zones *zones, const char *path, const char *asked_json,
+                         char **ret_json);
+SG_API int sg_zones_grep(sg_zones *zones, const char *path, const char *asked_json,
+                         char **ret_json);
+SG_API int sg_zones_edit(sg_zones *zones, const char *path, const char *asked_json,
+                         char **ret_json);
 
 /* "a b/c" becomes "a%20b%2Fc", to be freed with sg_free. */
 SG_API char *sg_escape(const char *text);

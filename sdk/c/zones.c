@@ -117,11 +117,18 @@ const char *sg_zones_error_code(const sg_zones *zones)
     return zones->code;
 }
 
-/* A worker that has gone must not end this program by a signal. */
-static bool put(int fd, const char *bytes, size_t len)
+/* One step of moving bytes; a worker that has gone must not end this program by a signal. */
+typedef ssize_t step(int fd, void *bytes, size_t len);
+
+static ssize_t send_some(int fd, void *bytes, size_t len)
+{
+    return send(fd, bytes, len, MSG_NOSIGNAL);
+}
+
+static bool move(int fd, char *bytes, size_t len, step *some)
 {
     while (len > 0) {
-        ssize_t count = send(fd, bytes, len, MSG_NOSIGNAL);
+        ssize_t count = some(fd, bytes, len);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -132,18 +139,14 @@ static bool put(int fd, const char *bytes, size_t len)
     return true;
 }
 
+static bool put(int fd, const char *bytes, size_t len)
+{
+    return move(fd, (char *)(uintptr_t)bytes, len, send_some);
+}
+
 static bool get(int fd, char *bytes, size_t len)
 {
-    while (len > 0) {
-        ssize_t count = read(fd, bytes, len);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        bytes += count;
-        len -= (size_t)count;
-    }
-    return true;
+    return move(fd, bytes, len, read);
 }
 
 static bool get_line(int fd, char line[HEAD_SIZE])
@@ -240,4 +243,26 @@ int sg_zones_resolve(sg_zones *zones, const char *path, char **ret_path)
 {
     size_t len;
     return ask(zones, "resolve", path, "", 0, ret_path, &len);
+}
+
+static int ask_json(sg_zones *zones, const char *verb, const char *path, const char *asked_json,
+                    char **ret_json)
+{
+    size_t len;
+    return ask(zones, verb, path, asked_json, strlen(asked_json), ret_json, &len);
+}
+
+int sg_zones_glob(sg_zones *zones, const char *path, const char *asked_json, char **ret_json)
+{
+    return ask_json(zones, "glob", path, asked_json, ret_json);
+}
+
+int sg_zones_grep(sg_zones *zones, const char *path, const char *asked_json, char **ret_json)
+{
+    return ask_json(zones, "grep", path, asked_json, ret_json);
+}
+
+int sg_zones_edit(sg_zones *zones, const char *path, const char *asked_json, char **ret_json)
+{
+    return ask_json(zones, "edit", path, asked_json, ret_json);
 }

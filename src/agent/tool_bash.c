@@ -179,29 +179,47 @@ void tool_bash(struct tool_run *run)
 /* --- bash_output, bash_stop --- */
 
 /* A command of another session is none of this one's. */
-static bool find_command(struct tool_run *run, struct bash *bash, struct err *err)
+static bool is_ours(struct tool_run *run, const struct command_info *command, struct err *err)
 {
     struct tool_place place;
-    struct command_info command;
-    struct str id = tool_arg_str(run, "id");
     if (tool_place(run, &place, err) < 0)
         return false;
-    if (engine_command_get(run->engine, &run->caller, id, &command, err) < 0 ||
-        !str_eq(command.sandbox, place.sandbox)) {
-        (void)err_set(err, ERR_NOT_FOUND, "this session has no command '%.*s'", STR_ARG(id));
+    if (command != NULL && str_eq(command->sandbox, place.sandbox))
+        return true;
+    (void)err_set(err, ERR_NOT_FOUND, "this session has no command '%.*s'",
+                  STR_ARG(tool_arg_str(run, "id")));
+    return false;
+}
+
+static const char no_command[] = "Use the id that bash gave when it was started in the background.";
+
+/* False when the run is over. */
+static bool take_command(struct tool_run *run, const struct command_info *command,
+                         const struct err *why)
+{
+    struct bash *bash = run->state;
+    struct err err = {0};
+    if (tool_is_over(run))
+        return false;
+    if (why != NULL && why->code != ERR_NOT_FOUND) {
+        fail(run, why, NULL);
         return false;
     }
-    (void)snprintf(bash->id, sizeof bash->id, "%.*s", STR_ARG(id));
-    bash->offset = (uint64_t)MIN(tool_arg_int(run, "offset", 0), (int64_t)command.log_end);
+    if (!is_ours(run, command, &err)) {
+        fail(run, &err, no_command);
+        return false;
+    }
+    (void)snprintf(bash->id, sizeof bash->id, "%.*s", STR_ARG(command->id));
+    bash->offset = (uint64_t)MIN(tool_arg_int(run, "offset", 0), (int64_t)command->log_end);
     return true;
 }
 
-static struct bash *look_at(struct tool_run *run, struct err *err)
+static void look_at(struct tool_run *run, command_done *done)
 {
     struct bash *bash = arena_new(&run->arena, struct bash);
     bash->is_background = true;
     run->state = bash;
-    return find_command(run, bash, err) ? bash : NULL;
+    engine_command_get(run->engine, &run->caller, tool_arg_str(run, "id"), done, run);
 }
 
 static void on_time(void *ctx)
@@ -209,10 +227,8 @@ static void on_time(void *ctx)
     struct tool_run *run = ctx;
     const struct bash *bash = run->state;
     struct command_info command;
-    struct err err = {0};
-    if (engine_command_get(run->engine, &run->caller, str_of(bash->id), &command, &err) < 0)
-        fail(run, &err, NULL);
-    else
+    /* It is being read: it is there. */
+    if (engine_command_peek(run->engine, &run->caller, str_of(bash->id), &command))
         end(run, &command);
 }
 
@@ -227,35 +243,48 @@ static void wait_for(struct tool_run *run, int64_t wait_ms)
     read_log(run, wait_ms > 0);
 }
 
-static const char no_command[] = "Use the id that bash gave when it was started in the background.";
+static void on_output(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    if (take_command(run, command, why))
+        wait_for(run, tool_arg_int(run, "waitMs", 0));
+}
 
 void tool_bash_output(struct tool_run *run)
 {
-    struct err err = {0};
-    if (look_at(run, &err) == NULL)
-        fail(run, &err, no_command);
-    else
-        wait_for(run, tool_arg_int(run, "waitMs", 0));
+    look_at(run, on_output);
+}
+
+/* The log of one that has ended is read like any other. */
+static void on_there(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    if (take_command(run, command, why))
+        read_log(run, true);
 }
 
 static void on_stopped(void *ctx, const struct err *why)
 {
     struct tool_run *run = ctx;
-    if (tool_is_over(run))
+    const struct bash *bash = run->state;
+    if (why != NULL && why->code != ERR_CONFLICT) { /* it has ended already */
+        if (!tool_is_over(run))
+            fail(run, why, NULL);
         return;
-    if (why != NULL && why->code != ERR_CONFLICT) /* it has ended already */
-        fail(run, why, NULL);
-    else
-        read_log(run, true);
+    }
+    engine_command_get(run->engine, &run->caller, str_of(bash->id), on_there, run);
+}
+
+static void on_stop(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct tool_run *run = ctx;
+    const struct bash *bash = run->state;
+    if (take_command(run, command, why))
+        engine_command_signal(run->engine, &run->caller, str_of(bash->id), SIGKILL, on_stopped,
+                              run);
 }
 
 void tool_bash_stop(struct tool_run *run)
 {
-    struct err err = {0};
-    const struct bash *bash = look_at(run, &err);
-    if (bash == NULL)
-        fail(run, &err, no_command);
-    else
-        engine_command_signal(run->engine, &run->caller, str_of(bash->id), SIGKILL, on_stopped,
-                              run);
+    look_at(run, on_stop);
 }

@@ -173,9 +173,9 @@ struct str v1_sandbox_of(struct api *api, struct request *request)
         return (struct str){0};
     struct str pattern = str_of(route->pattern), id = request_param(request, "id");
     if (str_starts(pattern, STR("/v1/commands/{id}")))
-        return engine_command_get(api->engine, &caller, id, &command, &err) < 0
-                   ? (struct str){0}
-                   : arena_dup(&request->arena, command.sandbox);
+        return engine_command_peek(api->engine, &caller, id, &command)
+                   ? arena_dup(&request->arena, command.sandbox)
+                   : (struct str){0}; /* the store will say: reply_command */
     struct str named = request_str(request, "sandbox");
     if (named.len > 0)
         return named;

@@ -131,9 +131,6 @@ void v1_put_date(struct json_out *out, const char *key, int64_t date_ms); /* nul
 void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs);
 void v1_put_sandbox(struct json_out *out, const void *thing); /* struct sandbox_info; a v1_put */
 void v1_put_command(struct json_out *out, const void *thing); /* struct command_info */
-
-/* The command that the path names; false with a reply. */
-bool v1_find_command(struct api *api, struct request *request, struct command_info *ret_command);
 /* Resumes a sandbox that is paused: somebody types. */
 void v1_wake(struct api *api, const struct engine_caller *caller, struct str sandbox);
 void v1_put_checkpoint(struct json_out *out, const void *thing); /* struct sandbox_checkpoint */

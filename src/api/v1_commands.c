@@ -45,6 +45,7 @@ void v1_put_command(struct json_out *out, const void *thing)
 static void reply_command(struct request *request, int status, const struct command_info *command)
 {
     struct v1_answer answer;
+    request_concerns(request, command->sandbox);
     v1_put_command(v1_begin(&answer), command);
     v1_reply(request, status, &answer);
 }
@@ -66,7 +67,7 @@ static void on_started(void *ctx, const struct command_info *command, const stru
     if (why != NULL)
         reply_error(request, why);
     else if (start->is_stream)
-        v1_follow(request, start->api, command->id, 0);
+        v1_follow(request, command);
     else
         v1_collect(request, start->api, command->id, 201);
     free(start);
@@ -118,22 +119,28 @@ static void start_in_session(struct request *request, void *ctx)
 
 /* ---- look ---------------------------------------------------------------------------------- */
 
-bool v1_find_command(struct api *api, struct request *request, struct command_info *ret_command)
+static void on_got(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct err err;
-    struct engine_caller caller = v1_caller(request);
-    if (engine_command_get(api->engine, &caller, request_param(request, "id"), ret_command, &err) ==
-        0)
-        return true;
-    reply_error(request, &err);
-    return false;
+    if (why != NULL)
+        reply_error(ctx, why);
+    else
+        reply_command(ctx, 200, command);
 }
 
 static void get(struct request *request, void *ctx)
 {
-    struct command_info command;
-    if (v1_find_command(ctx, request, &command))
-        reply_command(request, 200, &command);
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_got, request);
+}
+
+static void on_listed(void *ctx, const struct command_list *found, const struct err *why)
+{
+    if (why != NULL)
+        reply_error(ctx, why);
+    else
+        v1_reply_rows(ctx, "commands", V1_ROWS(v1_put_command, *found));
 }
 
 static void list(struct request *request, void *ctx)
@@ -141,17 +148,16 @@ static void list(struct request *request, void *ctx)
     struct api *api = ctx;
     struct err err;
     struct sandbox_info sandbox;
-    struct command_list found;
     struct engine_caller caller = v1_caller(request);
     struct command_filter filter = {.sandbox = request_param(request, "id"),
                                     .running_only = request_query_bool(request, "running"),
                                     .page = v1_page(request)};
-    if (engine_sandbox_get(api->engine, &caller, filter.sandbox, &sandbox, &err) < 0 ||
-        engine_command_list(api->engine, &caller, &filter, &request->arena, &found, &err) < 0) {
+    if (engine_sandbox_get(api->engine, &caller, filter.sandbox, &sandbox, &err) < 0) {
         reply_error(request, &err);
         return;
     }
-    v1_reply_rows(request, "commands", V1_ROWS(v1_put_command, found));
+    request_hold(request);
+    engine_command_list(api->engine, &caller, &filter, on_listed, request);
 }
 
 /* ---- act ----------------------------------------------------------------------------------- */
@@ -183,23 +189,35 @@ static void on_waiter_gone(void *ctx)
     free(wait);
 }
 
-static void wait_for(struct request *request, void *ctx)
+static void on_there(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
+    struct request *request = ctx;
+    struct api *api = request->rules->ctx;
     struct err err;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
     struct engine_caller caller = v1_caller(request);
     struct wait *wait = mem_alloc(sizeof *wait);
     wait->request = request;
     int64_t timeout_ms = request_int(request, "timeoutMs", -1);
-    if (engine_command_wait(api->engine, &caller, request_param(request, "id"),
-                            timeout_ms == 0 ? -1 : timeout_ms, on_waited, wait, &wait->waiter,
-                            &err) < 0) {
+    request_concerns(request, command->sandbox);
+    if (engine_command_wait(api->engine, &caller, command->id, timeout_ms == 0 ? -1 : timeout_ms,
+                            on_waited, wait, &wait->waiter, &err) < 0) {
         free(wait);
         reply_error(request, &err);
         return;
     }
-    request_hold(request);
     request_on_gone(request, on_waiter_gone, wait);
+}
+
+static void wait_for(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_there, request);
 }
 
 static int read_signal(const struct request *request, int *ret_signo, struct err *err)
@@ -338,18 +356,30 @@ static void input_abort(void *ctx)
 
 static const struct body_sink input_sink = {input_bytes, input_whole, input_abort};
 
-static void write_stdin(struct request *request, void *ctx)
+static void on_reader_there(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
-    struct command_info command;
-    struct engine_caller caller = v1_caller(request);
-    if (!v1_find_command(api, request, &command))
+    struct request *request = ctx;
+    if (why != NULL) {
+        reply_error(request, why);
         return;
-    v1_wake(api, &caller, command.sandbox);
+    }
+    struct api *api = request->rules->ctx;
+    struct engine_caller caller = v1_caller(request);
+    v1_wake(api, &caller, command->sandbox);
     struct input *input = mem_alloc(sizeof *input);
     input->request = request;
     input->api = api;
+    request_concerns(request, command->sandbox);
     request_take_body(request, &input_sink, input);
+}
+
+static void write_stdin(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_reader_there,
+                       request);
 }
 
 /* clang-format off */

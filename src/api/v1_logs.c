@@ -193,43 +193,61 @@ static void follow_end(void *ctx, const struct command_info *command, const stru
 
 static const struct log_calls follow_calls = {follow_chunk, follow_end};
 
-static void follow_from(struct request *request, struct api *api, struct str id, uint64_t offset,
-                        bool to_the_end)
+static void follow_from(struct request *request, const struct command_info *command,
+                        uint64_t offset, bool to_the_end)
 {
+    struct api *api = request->rules->ctx;
     struct err err;
-    struct command_info command;
     struct engine_caller caller = v1_caller(request);
     struct follow *follow = mem_alloc(sizeof *follow);
     follow->offset = offset;
-    if (engine_command_get(api->engine, &caller, id, &command, &err) < 0 ||
-        engine_log_open(api->engine, &caller, id, offset, to_the_end, &follow_calls, follow,
-                        &follow->reader, &err) < 0) {
+    request_concerns(request, command->sandbox);
+    if (engine_log_open(api->engine, &caller, command->id, offset, to_the_end, &follow_calls,
+                        follow, &follow->reader, &err) < 0) {
         free(follow);
         reply_error(request, &err);
         return;
     }
     follow->events = events_new(request, &follow_events, follow);
     if (offset == 0)
-        put_command_event(follow->events, "started", (struct str){0}, &command);
+        put_command_event(follow->events, "started", (struct str){0}, command);
 }
 
-void v1_follow(struct request *request, struct api *api, struct str id, uint64_t offset)
+void v1_follow(struct request *request, const struct command_info *command)
 {
-    follow_from(request, api, id, offset, true);
+    follow_from(request, command, 0, true);
+}
+
+static bool find_offset(struct request *request, int64_t *ret_offset)
+{
+    struct str last;
+    *ret_offset = request_query_int(request, "offset", 0);
+    return !events_last_id(request, &last) || str_to_i64(last, 0, INT64_MAX, ret_offset);
+}
+
+static void on_logs(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct request *request = ctx;
+    int64_t offset = 0;
+    if (why != NULL)
+        reply_error(request, why);
+    else if (find_offset(request, &offset))
+        follow_from(request, command, (uint64_t)offset, request_query_bool(request, "follow"));
 }
 
 static void logs(struct request *request, void *ctx)
 {
+    struct api *api = ctx;
     struct err err;
-    struct str last;
-    int64_t offset = request_query_int(request, "offset", 0);
-    if (events_last_id(request, &last) && !str_to_i64(last, 0, INT64_MAX, &offset)) {
+    int64_t offset = 0;
+    struct engine_caller caller = v1_caller(request);
+    if (!find_offset(request, &offset)) {
         (void)err_set(&err, ERR_INVALID, "Last-Event-ID must be one that this stream gave");
         reply_error(request, &err);
         return;
     }
-    follow_from(request, ctx, request_param(request, "id"), (uint64_t)offset,
-                request_query_bool(request, "follow"));
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_logs, request);
 }
 
 /* ---- plain bytes --------------------------------------------------------------------------- */
@@ -293,22 +311,35 @@ static int stream_of(struct request *request)
     return str_eq(name, STR("stderr")) ? COMMAND_STDERR : COMMAND_STDOUT;
 }
 
-static void output(struct request *request, void *ctx)
+static void on_output(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
+    struct request *request = ctx;
+    struct api *api = request->rules->ctx;
     struct err err;
+    if (why != NULL) {
+        reply_error(request, why);
+        return;
+    }
     struct engine_caller caller = v1_caller(request);
     struct plain *plain = mem_alloc(sizeof *plain);
     plain->stream = stream_of(request);
-    if (engine_log_open(api->engine, &caller, request_param(request, "id"),
-                        (uint64_t)request_query_int(request, "offset", 0),
-                        request_query_bool(request, "follow"), &plain_calls, plain, &plain->reader,
-                        &err) < 0) {
+    request_concerns(request, command->sandbox);
+    if (engine_log_open(
+            api->engine, &caller, command->id, (uint64_t)request_query_int(request, "offset", 0),
+            request_query_bool(request, "follow"), &plain_calls, plain, &plain->reader, &err) < 0) {
         free(plain);
         reply_error(request, &err);
         return;
     }
     plain->flow = reply_flow(request, 200, "application/octet-stream", -1, &plain_flow, plain);
+}
+
+static void output(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_output, request);
 }
 
 /* clang-format off */

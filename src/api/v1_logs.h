@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 struct api;
+struct command_info;
 struct request;
 
 /* A command that is being started for `request`, which is held. */
@@ -16,5 +17,5 @@ struct v1_start {
 
 /* Answers a held request with the command `id` once it has ended, with what it put out. */
 void v1_collect(struct request *request, struct api *api, struct str id, int status);
-/* Answers with events, from `offset` of the log on, until the command ends. */
-void v1_follow(struct request *request, struct api *api, struct str id, uint64_t offset);
+/* Answers it with events, from the beginning of the log until the command ends. */
+void v1_follow(struct request *request, const struct command_info *command);

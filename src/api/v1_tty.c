@@ -146,29 +146,32 @@ static void on_closed(void *ctx)
 
 static const struct ws_calls ws_calls = {on_message, on_drain, on_closed};
 
-static void attach(struct request *request, void *ctx)
+static void on_found(void *ctx, const struct command_info *command, const struct err *why)
 {
-    struct api *api = ctx;
+    struct request *request = ctx;
+    struct api *api = request->rules->ctx;
     struct err err;
-    struct command_info command;
     struct engine_caller caller = v1_caller(request);
-    if (!v1_find_command(api, request, &command))
+    if (why != NULL) {
+        reply_error(request, why);
         return;
-    if (!command.tty) {
+    }
+    request_concerns(request, command->sandbox);
+    if (!command->tty) {
         (void)err_set(&err, ERR_CONFLICT, "the command has no terminal; start it with tty: true");
         reply_error(request, &err);
         return;
     }
-    uint64_t late = command.log_end > REPLAYED ? command.log_end - REPLAYED : 0;
+    uint64_t late = command->log_end > REPLAYED ? command->log_end - REPLAYED : 0;
     uint64_t offset = (uint64_t)request_query_int(request, "offset", (int64_t)late);
     struct tty *tty = mem_alloc(sizeof *tty);
     tty->api = api;
-    (void)snprintf(tty->id, sizeof tty->id, "%.*s", STR_ARG(command.id));
-    (void)snprintf(tty->sandbox, sizeof tty->sandbox, "%.*s", STR_ARG(command.sandbox));
+    (void)snprintf(tty->id, sizeof tty->id, "%.*s", STR_ARG(command->id));
+    (void)snprintf(tty->sandbox, sizeof tty->sandbox, "%.*s", STR_ARG(command->sandbox));
     (void)snprintf(tty->tenant, sizeof tty->tenant, "%s", request->caller.tenant);
     tty->caller = (struct engine_caller){
         .tenant = str_of(tty->tenant), .is_operator = caller.is_operator, .quota = caller.quota};
-    if (engine_log_open(api->engine, &caller, command.id, offset, true, &log_calls, tty,
+    if (engine_log_open(api->engine, &caller, command->id, offset, true, &log_calls, tty,
                         &tty->reader, &err) < 0 ||
         ws_accept(request, &ws_calls, tty, &tty->ws, &err) < 0) {
         tty->reader = log_reader_free(tty->reader);
@@ -176,7 +179,15 @@ static void attach(struct request *request, void *ctx)
         reply_error(request, &err);
         return;
     }
-    say(tty, "attached", offset, &command);
+    say(tty, "attached", offset, command);
+}
+
+static void attach(struct request *request, void *ctx)
+{
+    struct api *api = ctx;
+    struct engine_caller caller = v1_caller(request);
+    request_hold(request);
+    engine_command_get(api->engine, &caller, request_param(request, "id"), on_found, request);
 }
 
 /* clang-format off */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -157,6 +158,14 @@ static int hold_places(struct exec_request *request, struct err *err)
     return 0;
 }
 
+/* As a shell does: not what was typed, and not that nobody reads any more. */
+static void tell_signal(int sig)
+{
+    const char *name = sigabbrev_np(sig), *words = sigdescr_np(sig);
+    if (sig != SIGINT && sig != SIGPIPE && name != NULL && words != NULL)
+        (void)fprintf(stderr, "sandglass: exec: ended by SIG%s (%s)\n", name, words);
+}
+
 static int finish(const struct exec_request *request, struct exec_result *result, int done,
                   const struct err *err)
 {
@@ -168,10 +177,12 @@ static int finish(const struct exec_request *request, struct exec_result *result
         cli_put_plain(&out, str_of(err->msg));
         (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));
     } else if (result->reason == EXEC_TIMED_OUT) {
-        (void)fprintf(stderr, "sandglass: exec: ended after its %lld ms\n",
+        (void)fprintf(stderr, "sandglass: exec: ended after its %lld ms; --timeout gives it more\n",
                       (long long)request->timeout_ms);
     } else if (result->reason == EXEC_OOM) {
         (void)fprintf(stderr, "sandglass: exec: out of memory; --memory gives it more\n");
+    } else if (result->reason == EXEC_SIGNALED) {
+        tell_signal(result->exit.signal);
     } else if (result->reason == EXEC_GONE) {
         (void)fprintf(stderr, "sandglass: exec: the jail was ended\n");
     }

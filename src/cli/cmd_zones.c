@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/zone_remote.h"
+#include "cli/zone_search.h"
 #include "files/zones.h"
 
 static int take_direct(const char *given, char *space, size_t size, struct zones_options *options,
@@ -121,6 +122,30 @@ static int resolve_it(UNUSED const struct cli_call *call, struct zones *zones, s
     return 0;
 }
 
+typedef int zone_search(struct zones *zones, struct str path, struct str asked, struct buf *out,
+                        struct err *err);
+
+static int search(const struct cli_call *call, struct zones *zones, struct str path,
+                  zone_search *verb, struct err *err)
+{
+    AUTO_BUF struct buf asked = {0};
+    AUTO_BUF struct buf answer = buf_with_limit(ZONES_FILE_MAX + 1);
+    zone_search_put(call, false, &asked);
+    if (verb(zones, path, buf_str(&asked), &answer, err) < 0)
+        return -1;
+    return zone_search_print(call, buf_str(&answer), err);
+}
+
+#define SEARCH(name, verb)                                                                         \
+    static int name(const struct cli_call *call, struct zones *zones, struct str path,             \
+                    UNUSED struct buf *out, struct err *err)                                       \
+    {                                                                                              \
+        return search(call, zones, path, verb, err);                                               \
+    }
+SEARCH(glob_it, zones_glob)
+SEARCH(grep_it, zones_grep)
+SEARCH(edit_it, zones_edit)
+
 static const struct zone_verb {
     const char *name;
     int (*run)(const struct cli_call *call, struct zones *zones, struct str path, struct buf *out,
@@ -128,19 +153,25 @@ static const struct zone_verb {
 } zone_verbs[] = {
     {"read", read_it},     {"write", write_it}, {"delete", delete_it},
     {"exists", exists_it}, {"list", list_it},   {"resolve", resolve_it},
+    {"glob", glob_it},     {"grep", grep_it},   {"edit", edit_it},
 };
 
 static const struct zone_verb *verb_of(const struct cli_call *call, struct err *err)
 {
+    size_t args = zone_search_args(call->args[0]);
     for (size_t i = 0; i < countof(zone_verbs); i++)
         if (str_eq(str_of(call->args[0]), str_of(zone_verbs[i].name))) {
-            if (call->arg_count == 2)
+            if (call->arg_count == (args == 0 ? 2 : args))
                 return &zone_verbs[i];
-            (void)err_set(err, ERR_INVALID, "fs %s needs a path", call->args[0]);
+            (void)err_set(err, ERR_INVALID, "fs %s needs a path%s", call->args[0],
+                          args == 0   ? ""
+                          : args == 3 ? " and a pattern"
+                                      : ", a text, and the text to put there");
             return NULL;
         }
     (void)err_set(err, ERR_INVALID,
-                  "there is no 'fs %s': read, write, delete, exists, list, resolve or serve",
+                  "there is no 'fs %s': read, write, delete, exists, list, resolve, glob, grep, "
+                  "edit or serve",
                   call->args[0]);
     return NULL;
 }
@@ -194,20 +225,24 @@ static const struct cli_option fs_options[] = {
     {0, "url", "URL", "That server (SANDGLASS_URL, else the one that runs here)"},
     {0, "read-only", NULL, "Refuse what changes something"},
     {'r', "recursive", NULL, "Delete a directory with all that is in it"},
-    {0, "json", NULL, "Tell errors as JSON on standard output"},
+    {0, "include", "GLOB", "grep: in these files alone"},
+    {'i', "ignore-case", NULL, "grep: capitals or not"},
+    {0, "all", NULL, "edit: wherever the text is, not once alone"},
+    {0, "json", NULL, "Tell errors, and what a search found, as JSON on standard output"},
     {0},
 };
 
 const struct cli_verb cmd_fs = {
     .name = "fs",
-    .args = "VERB [PATH]",
+    .args = "VERB [PATH [PATTERN | OLD NEW]]",
     .summary = "Work on directories of this machine, or of a server's, as zones",
     .details =
         "VERB is read, write (from standard input), delete, exists, list, resolve (gives the "
-        "path on this machine), or serve (questions on standard input, for the SDKs). PATH "
+        "path on this machine), glob and grep (with a pattern), edit (puts NEW for OLD), or "
+        "serve (questions on standard input, for the SDKs). PATH "
         "begins with /workspace or /cache. No path and no link leads out of the directories.",
     .options = fs_options,
     .args_min = 1,
-    .args_max = 2,
+    .args_max = 4,
     .run = fs,
 };

@@ -219,6 +219,14 @@ static void kill_command(struct run *run)
     run->kill_ms = clock_now_ms() + GRACE_MS;
 }
 
+/* One that stands still could not heed its signal. The others may have ended by it already. */
+static void wake_command(struct run *run)
+{
+    struct err err;
+    if (jail_signal(run->jail, run->id, SIGCONT, &err) < 0)
+        return;
+}
+
 /* A signal for us is a signal for the command. Who insists gets it killed, then the jail ended. */
 static void on_signals(struct run *run)
 {
@@ -232,6 +240,8 @@ static void on_signals(struct run *run)
         }
         if (++run->interrupts >= 3 || jail_signal(run->jail, run->id, sig, &err) < 0)
             kill_command(run);
+        else if (sig == SIGTERM || sig == SIGHUP)
+            wake_command(run);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/transfer.h"
+#include "cli/zone_search.h"
 #include "files/zones.h"
 
 static void door_of(const struct cli_call *call, const char *verb, struct buf *out)
@@ -95,6 +96,28 @@ static int resolve_it(const struct cli_call *call, struct err *err)
     return 0;
 }
 
+static int search_it(const struct cli_call *call, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf door = {0}, asked = {0}, text = {0};
+    struct json_out out = {.buf = &text};
+    door_of(call, call->args[0], &door);
+    zone_search_put(call, true, &asked);
+    if (remote_open(call, &client, err) < 0 ||
+        remote_call(client, "POST", buf_cstr(&door), buf_cstr(&asked), &answer, err) < 0)
+        return -1;
+    json_put_value(&out, answer);
+    return zone_search_print(call, buf_str(&text), err);
+}
+
+static int edit_it(const struct cli_call *call, struct err *err)
+{
+    if (call->args[2][0] == '\0')
+        return err_set(err, ERR_INVALID, "the text to replace is empty");
+    return search_it(call, err);
+}
+
 static const struct verb {
     const char *name;
     int (*run)(const struct cli_call *call, struct err *err);
@@ -102,6 +125,7 @@ static const struct verb {
 } verbs[] = {
     {"read", read_it, NULL},     {"write", write_it, "written"}, {"delete", delete_it, "deleted"},
     {"exists", exists_it, NULL}, {"list", list_it, NULL},        {"resolve", resolve_it, NULL},
+    {"glob", search_it, NULL},   {"grep", search_it, NULL},      {"edit", edit_it, "edited"},
 };
 
 /* The words of a path are judged here, as every other way into the façade does. */

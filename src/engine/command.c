@@ -1,4 +1,4 @@
-/* Commands: started in a sandbox, followed to their end, kept for a while. */
+/* Commands: their end, and what can be done to one that runs: input, signals, its window. */
 
 #include "engine/command.h"
 
@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/command_internal.h"
-#include "engine/network.h"
-#include "engine/session_internal.h"
 
 static const char *const stream_names[] = {"stdout", "stderr", "tty"};
 static const char *const end_names[] = {"exited",        "killed",  "timeout",
@@ -41,6 +39,7 @@ struct command *command_free(struct command *command)
 {
     if (command == NULL)
         return NULL;
+    command_take(command);
     if (command->exec != NULL)
         command->table->exec_free(command->exec);
     (void)timer_free(command->timer);
@@ -52,78 +51,18 @@ struct command *command_free(struct command *command)
     return NULL;
 }
 
-/* --- Looking --- */
-
-int engine_command_get(struct engine *engine, const struct engine_caller *caller, struct str id,
-                       struct command_info *ret_command, struct err *err)
-{
-    const struct command *command = command_find(engine, caller, id, err);
-    if (command == NULL)
-        return -1;
-    *ret_command = command->info;
-    return 0;
-}
-
-static size_t info_size(const struct command_info *info)
-{
-    size_t size = sizeof *info + info->shell.len + info->cwd.len + info->user.len;
-    for (size_t i = 0; i < info->arg_count; i++)
-        size += info->argv[i].len;
-    return size;
-}
-
-int engine_command_list(struct engine *engine, const struct engine_caller *caller,
-                        const struct command_filter *filter, struct arena *arena,
-                        struct command_list *ret_list, struct err *err)
-{
-    loop_assert(engine->loop);
-    struct command_list list = {0};
-    int64_t after = 0, last = 0;
-    size_t limit = page_limit(&filter->page), used = 0;
-    if (cursor_read(filter->page.after, &after, err) < 0)
-        return -1;
-    list.items = arena_array(arena, struct command_info, MIN(limit, engine->commands.len + 1));
-    MAP_EACH (entry, &engine->commands) {
-        const struct command *command = entry->value;
-        if (command->ord <= after || command->starting > 0 ||
-            !str_eq(command->tenant, caller->tenant) ||
-            (filter->sandbox.len > 0 && !str_eq(filter->sandbox, command->info.sandbox)) ||
-            (filter->running_only && command->info.state != COMMAND_RUNNING))
-            continue;
-        if (list.count == limit || !page_has_room(&used, info_size(&command->info))) {
-            cursor_write(last, list.next);
-            break;
-        }
-        list.items[list.count++] = command->info;
-        last = command->ord;
-    }
-    *ret_list = list;
-    return 0;
-}
-
-static void deliver(struct answer *answer, const struct err *why)
-{
-    const struct command *command =
-        why == NULL ? map_get(&answer->engine->commands, str_of(answer->id)) : NULL;
-    struct err gone = {0};
-    if (why == NULL && command == NULL) {
-        (void)err_set(&gone, ERR_NOT_FOUND, "no command '%s'", answer->id);
-        why = &gone;
-    }
-    struct command_info info = {0};
-    if (command != NULL)
-        info = command->info;
-    answer->done.command(answer->ctx, why == NULL ? &info : NULL, why);
-}
-
 /* --- Its end --- */
 
+/* What the store does not have stays in memory, and is told again. */
 static void on_end_saved(void *ctx, const struct err *why)
 {
     struct command *command = ctx;
+    command->is_unsaved = why != NULL;
     if (why != NULL)
         log_error("command.unsaved", LOG_VIEW("command", command->info.id),
                   LOG_ID("sandbox", command->info.sandbox), LOG_STR("error", why->msg));
+    else
+        command_count(command);
     log_complete(command);
 }
 
@@ -150,7 +89,7 @@ static void refuse_writes(struct command *command)
     command->writes.len = 0;
 }
 
-static void on_end(void *ctx, const struct exec_end *told, UNUSED const struct err *why)
+void command_on_end(void *ctx, const struct exec_end *told, UNUSED const struct err *why)
 {
     struct command *command = ctx;
     struct exec_end copy = {0}; /* what is told goes with the handle */
@@ -187,7 +126,7 @@ static void on_end(void *ctx, const struct exec_end *told, UNUSED const struct e
 }
 
 /* First asked, then killed. */
-static void on_time(void *ctx)
+void command_on_time(void *ctx)
 {
     struct command *command = ctx;
     struct err err = {0};
@@ -205,321 +144,100 @@ static void on_time(void *ctx)
     timer_set(command->timer, COMMAND_GRACE_MS, 0);
 }
 
-/* --- Its start --- */
+/* --- Verbs --- */
 
-struct starting {
-    struct session_want session;
-    struct want want;
-    struct engine *engine;
-    struct command *command;
-    struct arena arena;
-    struct exec_plan plan;
-    struct engine_pairs env;
-    int64_t timeout_ms;
-    bool waits, has_key;
-};
-
-static void starting_free(struct starting *starting)
+static void on_brought(void *ctx, struct command *command, const struct err *why)
 {
-    arena_done(&starting->arena);
-    free(starting);
-}
-
-/* Nothing of it was: no row, no log. */
-static void never_was(struct command *command)
-{
-    struct engine *engine = command->engine;
-    struct sandbox *sandbox = sandbox_find_worked(engine, command->info.sandbox);
-    struct store_batch *batch = store_begin(engine->store);
-    store_remove(batch, &store_commands, command->info.id);
-    key_forget(engine, command->tenant, command->info.id, batch);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-    if (sandbox != NULL) {
-        sandbox->commands--;
-        sandbox_end_work(sandbox);
-    }
-    (void)map_remove(&engine->commands, command->info.id);
-    answer_give(command->start_answer, &command->start_err);
-    (void)command_free(command);
-}
-
-static void one_started(struct command *command, const struct err *why)
-{
-    if (why != NULL && command->start_err.code == ERR_NONE)
-        command->start_err = *why;
-    if (--command->starting > 0)
-        return;
-    bool has_failed = command->start_err.code != ERR_NONE;
-    if (has_failed && command->info.state == COMMAND_RUNNING)
-        never_was(command);
-    else
-        answer_give(command->start_answer, has_failed ? &command->start_err : NULL);
-}
-
-static void on_started(void *ctx, struct exec *exec, const struct err *why)
-{
-    struct command *command = ctx;
-    command->exec = exec;
-    one_started(command, why);
-}
-
-static void on_recorded(void *ctx, const struct err *why)
-{
-    one_started(ctx, why);
-}
-
-static void on_output(void *ctx, enum command_stream stream, struct str bytes)
-{
-    log_append(ctx, stream, bytes);
-}
-
-static void on_drain(void *ctx)
-{
-    struct command *command = ctx;
-    VEC_EACH (answer, &command->writes)
-        answer_give(*answer, NULL);
-    command->writes.len = 0;
-}
-
-static void put_env(struct starting *starting, const struct sandbox *sandbox)
-{
-    static const char *const fixed[] = {
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
-        "USER=sandbox", "LANG=C.UTF-8"};
-    struct engine_pairs net = {0};
-    if (sandbox->net != NULL)
-        net = network_env(sandbox->net, true, &starting->arena);
-    const struct engine_pairs *lists[] = {&net, &sandbox->info.env, &starting->env};
-    size_t count = 0, all = countof(fixed) + 2 + net.len + lists[1]->len + lists[2]->len;
-    const char **env = arena_array(&starting->arena, const char *, all);
-    for (size_t i = 0; i < countof(fixed); i++)
-        env[count++] = fixed[i];
-    if (starting->plan.tty)
-        env[count++] = "TERM=xterm-256color";
-    for (size_t list = 0; list < countof(lists); list++)
-        for (size_t i = 0; i < lists[list]->len; i++) {
-            struct engine_pair pair = lists[list]->items[i];
-            struct str text = arena_printf(&starting->arena, "%.*s=%.*s", STR_ARG(pair.name),
-                                           STR_ARG(pair.value));
-            size_t at = 0; /* the last word counts */
-            while (at < count &&
-                   !str_starts(str_of(env[at]), str_slice(text, 0, pair.name.len + 1)))
-                at++;
-            env[at] = text.ptr;
-            count += at == count;
-        }
-    starting->plan.env = env;
-}
-
-static void begin(struct starting *starting, struct sandbox *sandbox)
-{
-    static const struct exec_calls calls = {on_started, on_output, on_end, on_drain};
-    struct command *command = starting->command;
-    struct engine *engine = command->engine;
-    command->info.sandbox = arena_dup(&command->arena, sandbox->info.id);
-    command->info.started_ms = clock_date_ms();
-    command->table = engine_table(engine, sandbox->info.tier);
-    sandbox_begin_work(sandbox);
-    sandbox->commands++;
-    put_env(starting, sandbox);
-    (void)map_put(&engine->commands, command->info.id, command);
-    struct store_batch *batch = store_begin(engine->store);
-    command_save(command, batch);
-    feed_publish(engine, batch, EVENT_COMMAND_STARTED, command->tenant, command->info.id,
-                 sandbox->info.id, "", "");
-    if (starting->waits) {
-        store_commit(batch, STORE_LAZY, NULL, NULL); /* its end writes all of it again */
-        command->starting--;
-    } else {
-        store_commit(batch, STORE_QUICK, on_recorded, command);
-    }
-    int64_t timeout_ms =
-        starting->timeout_ms == 0 ? sandbox->info.limits.exec_ms : starting->timeout_ms;
-    command->timer = timer_new(engine->loop, on_time, command);
-    if (timeout_ms > 0)
-        timer_set(command->timer, timeout_ms, 0);
-    command->table->exec(sandbox->place, &starting->plan, &calls, command);
-    one_started(command, NULL);
-    starting_free(starting);
-}
-
-static void forget_key(const struct command *command)
-{
-    struct store_batch *batch = store_begin(command->engine->store);
-    key_forget(command->engine, command->tenant, command->info.id, batch);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-}
-
-static void refuse(struct starting *starting, const struct err *why)
-{
-    if (starting->has_key)
-        forget_key(starting->command);
-    answer_give(starting->command->start_answer, why);
-    (void)command_free(starting->command);
-    starting_free(starting);
-}
-
-static void running(struct want *want, struct sandbox *sandbox, const struct err *why)
-{
-    struct starting *starting = (struct starting *)((char *)want - offsetof(struct starting, want));
-    struct err err = {0};
-    if (why == NULL && engine_table(starting->engine, sandbox->info.tier)->exec == NULL) {
-        (void)engine_unsupported(sandbox->info.tier, "run commands", &err);
-        why = &err;
-    } else if (why == NULL && sandbox->commands >= COMMANDS_RUNNING_MAX) {
-        (void)err_set(&err, ERR_LIMIT, "%d commands run in this sandbox already",
-                      COMMANDS_RUNNING_MAX);
-        why = &err;
-    }
+    struct answer *answer = ctx;
     if (why != NULL)
-        refuse(starting, why);
+        answer_give(answer, why);
     else
-        begin(starting, sandbox);
+        answer_fail(answer, ERR_CONFLICT, "command '%.*s' has ended", STR_ARG(command->info.id));
 }
 
-static void with_sandbox(struct session_want *want, struct sandbox *sandbox, const struct err *why)
+/* NULL once the answer was given: one that is not in memory does not run, if it is at all. */
+static struct command *find_running(struct answer *answer, const struct engine_caller *caller,
+                                    struct str id)
 {
-    struct starting *starting = (struct starting *)want;
-    if (why != NULL)
-        refuse(starting, why);
-    else
-        sandbox_wait(sandbox, &starting->want);
-}
-
-/* --- What was asked for --- */
-
-static int check_texts(const struct command_spec *spec, struct err *err)
-{
-    size_t bytes = spec->shell.len;
-    if ((spec->arg_count > 0) == (spec->shell.len > 0))
-        return err_set(err, ERR_INVALID, "give argv or shell, one of the two");
-    if (spec->arg_count > COMMAND_ARGS_MAX)
-        return err_set(err, ERR_TOO_LARGE, "argv: more than %d words", COMMAND_ARGS_MAX);
-    for (size_t i = 0; i < spec->arg_count; i++) {
-        if (str_find_char(spec->argv[i], '\0') != spec->argv[i].len)
-            return err_set(err, ERR_INVALID, "argv[%zu]: holds a NUL", i);
-        bytes += spec->argv[i].len + 1;
-    }
-    if (str_find_char(spec->shell, '\0') != spec->shell.len)
-        return err_set(err, ERR_INVALID, "shell: holds a NUL");
-    if (bytes > 64 << 10)
-        return err_set(err, ERR_TOO_LARGE, "argv: more than 64 KiB");
-    if (spec->cwd.len > 0 && (spec->cwd.ptr[0] != '/' || spec->cwd.len > 4095 ||
-                              str_find_char(spec->cwd, '\0') != spec->cwd.len))
-        return err_set(err, ERR_BAD_CWD, "cwd: an absolute path is needed");
-    if (spec->user.len > 0 && !str_eq(spec->user, STR("sandbox")))
-        return err_set(err, ERR_UNSUPPORTED, "user: commands run as 'sandbox'");
-    if (spec->input.len > COMMAND_STDIN_MAX)
-        return err_set(err, ERR_TOO_LARGE, "stdin: more than %d bytes at once", COMMAND_STDIN_MAX);
-    return spec_check_time(spec->timeout_ms, "timeoutMs", err);
-}
-
-static void fill(struct command *command, struct starting *starting,
-                 const struct command_spec *spec)
-{
-    struct command_info *info = &command->info;
-    struct arena *arena = &command->arena;
-    struct str *words = arena_array(arena, struct str, spec->arg_count + 1);
-    const char **argv = arena_array(&starting->arena, const char *, spec->arg_count + 4);
-    for (size_t i = 0; i < spec->arg_count; i++) {
-        words[i] = arena_dup(arena, spec->argv[i]);
-        argv[i] = words[i].ptr;
-    }
-    info->shell = arena_dup(arena, spec->shell);
-    if (spec->shell.len > 0) {
-        argv[0] = "/bin/sh";
-        argv[1] = "-c";
-        argv[2] = info->shell.ptr;
-    }
-    info->argv = words;
-    info->arg_count = spec->arg_count;
-    info->cwd = spec->cwd.len > 0 ? arena_dup(arena, spec->cwd) : STR("/workspace");
-    info->user = STR("sandbox");
-    info->tty = spec->tty;
-    info->wall_us = info->user_us = info->system_us = info->peak_bytes = -1;
-    info->code = -1;
-    starting->plan = (struct exec_plan){
-        .argv = argv,
-        .cwd = info->cwd.ptr,
-        .has_stdin = spec->has_stdin || spec->input.len > 0,
-        .keeps_stdin = spec->has_stdin,
-        .tty = spec->tty,
-        .rows = spec->rows,
-        .cols = spec->cols,
-    };
-    starting->env = pairs_dup(&spec->env, &starting->arena);
-    starting->plan.input = arena_dup(&starting->arena, spec->input);
-    starting->timeout_ms = spec->timeout_ms;
-    starting->waits = spec->waits;
-}
-
-int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,
-               struct str session_id, struct sandbox **ret_sandbox, struct session **ret_session,
-               struct err *err)
-{
-    if ((sandbox_id.len > 0) == (session_id.len > 0))
-        return err_set(err, ERR_INVALID, "name a sandbox or a session, one of the two");
-    if (sandbox_id.len > 0)
-        *ret_sandbox = sandbox_find(engine, caller, sandbox_id, err);
-    else
-        *ret_session = session_of_caller(engine, caller, session_id, err);
-    return *ret_sandbox == NULL && *ret_session == NULL ? -1 : 0;
-}
-
-/* What a command did cannot be given again, and must not be done again: a repeated key is told of
- * the first one. */
-static int check_key(struct engine *engine, const struct engine_caller *caller, struct err *err)
-{
-    struct str first = {0};
-    int known = key_find(engine, caller, &first, err);
-    if (known > 0)
-        return err_set(err, ERR_CONFLICT,
-                       "this idempotency key has started command '%.*s' already: look at that one",
-                       STR_ARG(first));
-    return known;
-}
-
-static void take_key(struct engine *engine, const struct engine_caller *caller, struct str id)
-{
-    if (caller->key.len == 0)
-        return;
-    struct store_batch *batch = store_begin(engine->store);
-    key_remember(engine, caller, id, batch);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-}
-
-void engine_command_start(struct engine *engine, const struct engine_caller *caller,
-                          const struct command_spec *spec, command_done *done, void *ctx)
-{
-    struct answer *answer = answer_new(engine, deliver, ctx);
-    struct sandbox *sandbox = NULL;
-    struct session *session = NULL;
     struct err err = {0};
-    answer->done.command = done;
-    if (engine_check_caller(engine, caller, &err) < 0 || check_texts(spec, &err) < 0 ||
-        check_key(engine, caller, &err) < 0 ||
-        place_find(engine, caller, spec->sandbox, spec->session, &sandbox, &session, &err) < 0) {
+    if (engine_check_caller(answer->engine, caller, &err) < 0) {
         answer_give(answer, &err);
-        return;
+        return NULL;
     }
-    id_new(answer->id);
-    take_key(engine, caller, str_of(answer->id));
-    struct command *command = mem_alloc(sizeof *command);
-    struct starting *starting = mem_alloc(sizeof *starting);
-    command->engine = engine;
-    command->start_answer = answer;
-    command->starting = 3; /* its row, its process, and begin() itself */
-    command->ord = engine_order(engine);
-    command->tenant = arena_dup(&command->arena, caller->tenant);
-    command->info.id = arena_dup(&command->arena, str_of(answer->id));
-    starting->engine = engine;
-    starting->command = command;
-    starting->has_key = caller->key.len > 0;
-    starting->session.call = with_sandbox;
-    starting->want = (struct want){.needs_running = true, .call = running};
-    fill(command, starting, spec);
-    if (session != NULL)
-        session_use(session, &starting->session);
+    struct command *command = command_find(answer->engine, caller, id, &err);
+    if (command == NULL || command->exec == NULL) {
+        command_bring(answer->engine, caller, id, on_brought, answer);
+        return NULL;
+    }
+    struct sandbox *sandbox = map_get(&answer->engine->sandboxes, command->info.sandbox);
+    if (sandbox != NULL)
+        sandbox_touch(sandbox);
+    return command;
+}
+
+void engine_command_write(struct engine *engine, const struct engine_caller *caller, struct str id,
+                          struct str bytes, engine_done *done, void *ctx)
+{
+    struct answer *answer = answer_plain(engine, done, ctx);
+    struct err err = {0};
+    struct command *command = find_running(answer, caller, id);
+    if (command == NULL)
+        return;
+    size_t unsent = command->table->exec_unsent(command->exec);
+    if (unsent + bytes.len > COMMAND_STDIN_MAX) {
+        answer_fail(answer, ERR_LIMIT, "%zu bytes wait to be read already", unsent);
+    } else if (command->table->exec_write(command->exec, bytes, &err) < 0) {
+        answer_give(answer, &err);
+    } else if (command->table->exec_unsent(command->exec) > 0) {
+        *vec_push(&command->writes) = answer; /* until it is taken */
+    } else {
+        answer_give(answer, NULL);
+    }
+}
+
+void engine_command_close_stdin(struct engine *engine, const struct engine_caller *caller,
+                                struct str id, engine_done *done, void *ctx)
+{
+    struct answer *answer = answer_plain(engine, done, ctx);
+    struct command *command = find_running(answer, caller, id);
+    if (command == NULL)
+        return;
+    command->table->exec_close_stdin(command->exec);
+    answer_give(answer, NULL);
+}
+
+void engine_command_signal(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           int signo, engine_done *done, void *ctx)
+{
+    struct answer *answer = answer_plain(engine, done, ctx);
+    struct err err = {0};
+    struct command *command = find_running(answer, caller, id);
+    if (command == NULL)
+        return;
+    if (signo < 1 || signo > SIGRTMAX) {
+        answer_fail(answer, ERR_INVALID, "signal: no signal %d", signo);
+    } else if (command->table->exec_signal(command->exec, signo, &err) < 0) {
+        answer_give(answer, &err);
+    } else {
+        command->sent_signal = signo;
+        answer_give(answer, NULL);
+    }
+}
+
+void engine_command_resize(struct engine *engine, const struct engine_caller *caller, struct str id,
+                           uint16_t rows, uint16_t cols, engine_done *done, void *ctx)
+{
+    struct answer *answer = answer_plain(engine, done, ctx);
+    struct err err = {0};
+    struct command *command = find_running(answer, caller, id);
+    if (command == NULL)
+        return;
+    if (!command->info.tty)
+        answer_fail(answer, ERR_CONFLICT, "command '%.*s' has no terminal",
+                    STR_ARG(command->info.id));
+    else if (rows == 0 || cols == 0 || rows > 1000 || cols > 1000)
+        answer_fail(answer, ERR_INVALID, "rows and cols: not between 1 and 1000");
     else
-        sandbox_wait(sandbox, &starting->want);
+        answer_give(answer,
+                    command->table->exec_resize(command->exec, rows, cols, &err) < 0 ? &err : NULL);
 }

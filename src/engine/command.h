@@ -66,8 +66,13 @@ typedef void command_done(void *ctx, const struct command_info *command, const s
  * UNSUPPORTED (the tier has no commands). */
 void engine_command_start(struct engine *engine, const struct engine_caller *caller,
                           const struct command_spec *spec, command_done *done, void *ctx);
-int engine_command_get(struct engine *engine, const struct engine_caller *caller, struct str id,
-                       struct command_info *ret_command, struct err *err) MUST_USE;
+/* As it is. One that is over may have to be read from the store first; from `done` on, and at least
+ * until that returns, the calls below that answer at once find it. */
+void engine_command_get(struct engine *engine, const struct engine_caller *caller, struct str id,
+                        command_done *done, void *ctx);
+/* The same at once, for one that runs or that somebody reads or waits for; false for others. */
+bool engine_command_peek(struct engine *engine, const struct engine_caller *caller, struct str id,
+                         struct command_info *ret_command);
 
 struct command_filter {
     struct str sandbox; /* empty for all */
@@ -79,12 +84,14 @@ struct command_list {
     size_t count;
     char next[ENGINE_CURSOR_SIZE];
 };
-int engine_command_list(struct engine *engine, const struct engine_caller *caller,
-                        const struct command_filter *filter, struct arena *arena,
-                        struct command_list *ret_list, struct err *err) MUST_USE;
+/* The list is borrowed. */
+typedef void command_list_done(void *ctx, const struct command_list *list, const struct err *why);
+void engine_command_list(struct engine *engine, const struct engine_caller *caller,
+                         const struct command_filter *filter, command_list_done *done, void *ctx);
 
 /* `done` comes when it has ended and its log is complete; TIMEOUT after `timeout_ms` (-1: none),
- * which leaves the command alone. */
+ * which leaves the command alone. For one that runs, or in the `done` of engine_command_get: others
+ * are NOT_FOUND. */
 struct command_waiter;
 int engine_command_wait(struct engine *engine, const struct engine_caller *caller, struct str id,
                         int64_t timeout_ms, command_done *done, void *ctx,
@@ -121,7 +128,8 @@ struct log_calls {
     void (*on_end)(void *ctx, const struct command_info *command, const struct err *why);
 };
 /* From `offset` on; past the end is INVALID. With `follow` it goes on while the command does. Any
- * number of readers may read one log, each at its own pace. */
+ * number of readers may read one log, each at its own pace. NOT_FOUND as with engine_command_wait.
+ */
 int engine_log_open(struct engine *engine, const struct engine_caller *caller, struct str id,
                     uint64_t offset, bool follow, const struct log_calls *calls, void *ctx,
                     struct log_reader **ret_reader, struct err *err) MUST_USE;

@@ -37,6 +37,7 @@ static void unlink_reader(struct log_reader *reader)
     while (*at != reader)
         at = &(*at)->next;
     *at = reader->next;
+    command_rest(reader->command);
     reader->command = NULL;
 }
 
@@ -162,6 +163,7 @@ int engine_log_open(struct engine *engine, const struct engine_caller *caller, s
                                   .end = command->info.log_end,
                                   .follows = follow};
     command->readers = reader;
+    command_take(command);
     /* Also when there is nothing: the end must not come from here. One that is abreast of a command
      * that runs will be told. */
     if (!follow || command->is_complete || offset < command->info.log_end)
@@ -214,7 +216,6 @@ static void on_flushed(void *ctx, const struct err *why)
 static void keep(struct command *command, enum command_stream stream, uint64_t start, size_t len,
                  struct store_batch *batch)
 {
-    command->engine->log_bytes += len;
     if (command->head[stream] < LOG_HALF_BYTES) {
         command->head[stream] += len;
         return;
@@ -227,7 +228,6 @@ static void keep(struct command *command, enum command_stream stream, uint64_t s
             break;
         store_cut_log(batch, command->info.id, stream, oldest.start, oldest.start + 1);
         command->tail_bytes[stream] -= oldest.len;
-        command->engine->log_bytes -= oldest.len;
         command->tail_first[stream]++;
         command->info.truncated = true;
     }
@@ -297,6 +297,7 @@ static void unlink_waiter(struct command_waiter *waiter)
             *at = waiter->next;
             break;
         }
+    command_rest(waiter->command);
     waiter->command = NULL;
 }
 
@@ -346,6 +347,7 @@ int engine_command_wait(struct engine *engine, const struct engine_caller *calle
     *waiter = (struct command_waiter){command->waiters, command, done, ctx,
                                       timer_new(engine->loop, on_wait_time, waiter)};
     command->waiters = waiter;
+    command_take(command);
     if (command->is_complete || timeout_ms >= 0)
         timer_set(waiter->timer, command->is_complete ? 0 : timeout_ms, 0);
     *ret_waiter = waiter;
@@ -368,14 +370,11 @@ void log_complete(struct command *command)
         read_on(reader, false);
     while (command->waiters != NULL)
         tell_waiter(command->waiters, NULL);
+    command_rest(command);
 }
 
 void log_drop(struct command *command, const struct err *why)
 {
-    uint64_t kept = 0;
-    for (size_t i = 0; i < countof(command->head); i++)
-        kept += command->head[i] + command->tail_bytes[i];
-    command->engine->log_bytes -= MIN(kept, command->engine->log_bytes);
     while (command->readers != NULL) {
         struct log_reader *reader = command->readers;
         unlink_reader(reader);

@@ -89,6 +89,12 @@ struct config_jail {
     int64_t kernels;                     /* that wait, forked from it */
 };
 
+/* Of one tenant; 0: no limit. */
+struct config_limits {
+    int64_t sandboxes, sessions, volumes, snapshots, checkpoints;
+    int64_t commands; /* kept when they are over */
+};
+
 struct config_isolate {
     int64_t memory_mb, timeout_ms, code_max_chars;
     int64_t console_lines, result_depth, result_items;
@@ -138,6 +144,7 @@ struct config {
     struct config_sandbox sandbox;
     struct config_jail jail;
     struct config_isolate isolate;
+    struct config_limits limits;
     struct config_egress egress;
     CONFIG_ARRAY(struct config_bound_secret) bound_secrets;
     CONFIG_ARRAY(struct config_zones) zones;

@@ -18,7 +18,7 @@ static const char *const modes[] = {"lazy", "warm", NULL};
 #define TEXT(what) .type = CONFIG_STR, .form = (what), .max = 4096
 #define MANY(what, most) .type = CONFIG_LIST, .form = (what), .max = (most)
 
-enum { DAY_SECONDS = 86400, YEAR_MINUTES = 525600, TERABYTE_MB = 1 << 20 };
+enum { DAY_SECONDS = 86400, YEAR_MINUTES = 525600, TERABYTE_MB = 1 << 20, COUNT_MAX = 1000000 };
 
 #define PETABYTE 1e15
 
@@ -165,6 +165,21 @@ const struct config_key config_keys[] = {
      .help = "Levels of the result that are shown"},
     {"isolate", "result_items", NUMBER(1, 100000, "200"), AT(config_isolate, result_items),
      .help = "Items of each array or object of the result that are shown"},
+
+    {"", "limits", CONFIG_TABLE, AT(config, limits), .opens = "limits",
+     .help = "What one tenant may have at a time, whatever its tokens say; 0: no limit"},
+    {"limits", "sandboxes", NUMBER(0, COUNT_MAX, "10000"), AT(config_limits, sandboxes),
+     .help = "Sandboxes, with those that are stopped and not deleted"},
+    {"limits", "sessions", NUMBER(0, COUNT_MAX, "10000"), AT(config_limits, sessions),
+     .help = "Sessions"},
+    {"limits", "volumes", NUMBER(0, COUNT_MAX, "10000"), AT(config_limits, volumes),
+     .help = "Volumes, with those of sessions"},
+    {"limits", "snapshots", NUMBER(0, COUNT_MAX, "500"), AT(config_limits, snapshots),
+     .help = "Snapshots"},
+    {"limits", "checkpoints", NUMBER(0, COUNT_MAX, "2000"), AT(config_limits, checkpoints),
+     .help = "Checkpoints in all of its sandboxes; one sandbox has 32 at most"},
+    {"limits", "commands", NUMBER(0, COUNT_MAX, "20000"), AT(config_limits, commands),
+     .help = "Commands that are over and are kept with their logs; the oldest go"},
 
     {"", "egress", CONFIG_TABLE, AT(config, egress), .opens = "egress",
      .help = "The gate through which everything leaves"},

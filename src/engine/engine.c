@@ -98,6 +98,7 @@ static void on_tick(void *ctx)
     sandbox_remove_again(engine);
     session_tick(engine, now);
     volume_sweep(engine, now);
+    command_tick(engine);
     if (now < engine->next_sweep_ms)
         return;
     engine->next_sweep_ms = now + SWEEP_MS;
@@ -260,6 +261,7 @@ void engine_stop(struct engine *engine, engine_done *done, void *ctx)
         put_aside(entry->value);
     }
     sandbox_remove_again(engine);
+    command_save_again(engine);
     (void)timer_free(engine->tick);
     engine->tick = timer_new(engine->loop, on_stop_tick, engine);
     timer_set(engine->tick, STOP_TICK_MS, STOP_TICK_MS);

@@ -21,7 +21,8 @@ enum {
     KEYS_MAX = 20000,
     CHECKPOINTS_MAX = 32,
     SANDBOXES_MAX = 1000,      /* that hold a place */
-    COMMANDS_MAX = 100000,     /* kept, ended ones included */
+    COMMANDS_MAX = 100000,     /* kept when they are over, of all tenants */
+    COMMANDS_RECENT = 128,     /* that are over and stay in memory though nobody looks at them */
     COMMANDS_RUNNING_MAX = 64, /* in one sandbox */
 };
 
@@ -89,7 +90,7 @@ void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...
 struct checkpoint {
     char id[ID_SIZE];
     char *name, *image;
-    int64_t created_ms;
+    int64_t created_ms, size_bytes;
 };
 
 struct groups;
@@ -143,6 +144,12 @@ struct sandbox {
     struct loop_task task;
 };
 
+/* Commands that are over and that nobody looks at, in the order of their last use. */
+struct recent_commands {
+    struct command *newest, *oldest;
+    size_t len;
+};
+
 struct engine {
     struct loop *loop;
     const struct config *config;
@@ -152,8 +159,9 @@ struct engine {
     struct provider_host host;
     const struct provider_table *tables[ENGINE_TIER_COUNT];
     struct provider *providers[ENGINE_TIER_COUNT];
-    struct err provider_whys[ENGINE_TIER_COUNT]; /* why one could not be opened */
-    struct map sandboxes, sessions, volumes, snapshots, commands, tokens; /* by id */
+    struct err provider_whys[ENGINE_TIER_COUNT];                /* why one could not be opened */
+    struct map sandboxes, sessions, volumes, snapshots, tokens; /* by id */
+    struct map commands; /* the same: those that run, that somebody looks at, and the last few */
     struct volume *volumes_coming; /* whose directories are being made */
     struct sandbox *leaving;       /* removed, and somebody still points at them */
     struct map keys;
@@ -167,9 +175,10 @@ struct engine {
     bool is_stopping, is_freed;
     struct feed_reader *readers;
     struct answer *stop_answer;
-    uint64_t log_bytes;      /* kept of all logs, about */
-    VEC(char *) unremoved;   /* sandboxes that are gone and whose rows are not */
-    struct secret *seal_key; /* NULL until needed */
+    struct recent_commands recent;
+    struct map kept_commands; /* what the store has of them, by tenant */
+    VEC(char *) unremoved;    /* sandboxes that are gone and whose rows are not */
+    struct secret *seal_key;  /* NULL until needed */
     struct groups *groups;
     size_t reclaiming; /* providers that still clear up */
     char not_ready[ERR_MSG_MAX];
@@ -226,7 +235,7 @@ void sandbox_set_network(struct sandbox *sandbox, struct str network);
 void sandbox_set_net(struct sandbox *sandbox, struct network *network);
 void sandbox_set_image(struct sandbox *sandbox, struct str image);
 void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
-                            struct str image, int64_t created_ms);
+                            struct str image, int64_t size_bytes, int64_t created_ms);
 void sandbox_cut_checkpoints(struct sandbox *sandbox, size_t count);
 void sandbox_release_image(struct engine *engine, enum engine_tier tier, struct str image);
 void sandbox_drop_images(struct sandbox *sandbox);
@@ -242,6 +251,16 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
 /* quota.c. LIMIT when the caller's tenant would hold too much with so much `more`. */
 int quota_check(const struct engine *engine, const struct engine_caller *caller,
                 const struct engine_quota *more, struct err *err) MUST_USE;
+/* LIMIT when the tenant would have more of them than the configuration's [limits] allow. */
+enum quota_kind {
+    QUOTA_SANDBOXES,
+    QUOTA_SESSIONS,
+    QUOTA_VOLUMES,
+    QUOTA_SNAPSHOTS,
+    QUOTA_CHECKPOINTS
+};
+int quota_check_count(const struct engine *engine, struct str tenant, enum quota_kind kind,
+                      struct err *err) MUST_USE;
 /* Running, or NULL with the reason: then it is gone. */
 typedef void making_done(void *ctx, struct sandbox *sandbox, const struct err *why);
 void sandbox_make(struct sandbox *sandbox, const struct engine_caller *caller, struct str image,
@@ -317,6 +336,7 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
 /* `answer` may be NULL. */
 void volume_drop(struct engine *engine, struct str id, struct answer *answer);
 int64_t volume_bytes(const struct engine *engine, struct str tenant); /* of all, when full */
+size_t volume_count(const struct engine *engine, struct str tenant);
 bool volume_is_served(struct engine *engine, struct str id);
 bool volume_is_left(struct engine *engine, struct str id);
 /* The id behind an id or a name; empty when there is none. */
@@ -333,13 +353,17 @@ int volume_take(struct engine *engine, struct str id, struct str sandbox, struct
 void volume_release(struct engine *engine, struct str id, struct str sandbox,
                     struct store_batch *batch);
 
-/* command.c. One of the two ids; session.h's struct for the second. */
+/* command_start.c. One of the two ids; session.h's struct for the second. */
 struct session;
 int place_find(struct engine *engine, const struct engine_caller *caller, struct str sandbox_id,
                struct str session_id, struct sandbox **ret_sandbox, struct session **ret_session,
                struct err *err) MUST_USE;
+/* command_kept.c. Each tick: what nobody looks at leaves memory. */
+void command_tick(struct engine *engine);
+void command_save_again(struct engine *engine);
 void command_sweep(struct engine *engine);
 void command_done_all(struct engine *engine);
+/* command_row.c */
 int command_load(struct engine *engine, struct err *err) MUST_USE;
 /* Those that ran when the last run ended are lost. */
 void command_reconcile(struct engine *engine, struct store_batch *batch);

@@ -24,7 +24,8 @@ struct groups {
     struct err errs[GROUP_COUNT];
     bool is_known;
     int64_t known_ms;
-    struct looking *looking; /* under way */
+    struct looking *looking;   /* under way */
+    struct groups_want *wants; /* who wait for it */
 };
 
 struct looking {
@@ -52,6 +53,17 @@ static void drop_hosts(struct group_hosts hosts[GROUP_COUNT])
         group_hosts_done(&hosts[i]);
 }
 
+static void call_wants(struct groups *groups)
+{
+    struct groups_want *next = groups->wants;
+    groups->wants = NULL;
+    while (next != NULL) {
+        struct groups_want *want = next;
+        next = want->next;
+        want->call(want);
+    }
+}
+
 static void look_done(struct job *job, bool canceled)
 {
     struct looking *looking = (struct looking *)job;
@@ -70,6 +82,8 @@ static void look_done(struct job *job, bool canceled)
     }
     buf_done(&looking->dns_servers);
     free(looking);
+    if (groups != NULL)
+        call_wants(groups);
 }
 
 static void look_up(struct groups *groups)
@@ -101,6 +115,7 @@ struct groups *groups_free(struct groups *groups)
         return NULL;
     if (groups->looking != NULL)
         groups->looking->groups = NULL;
+    call_wants(groups);
     drop_hosts(groups->hosts);
     free(groups);
     return NULL;
@@ -123,6 +138,13 @@ bool network_waits(const struct engine *engine, struct str policy)
         return false;
     look_up(groups);
     return groups->looking != NULL;
+}
+
+void network_wait(struct engine *engine, struct groups_want *want)
+{
+    assert(engine->groups->looking != NULL);
+    want->next = engine->groups->wants;
+    engine->groups->wants = want;
 }
 
 static int use_groups(struct engine *engine, unsigned named, struct effective_sources *sources,

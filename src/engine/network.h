@@ -58,6 +58,13 @@ struct groups *groups_new(struct engine *engine);
 struct groups *groups_free(struct groups *groups);
 /* True while a policy that names groups would be BUSY. */
 bool network_waits(const struct engine *engine, struct str policy);
+/* After network_waits said so: `call` comes once, when they are known, cannot be, or the engine
+ * ends. */
+struct groups_want {
+    struct groups_want *next;
+    void (*call)(struct groups_want *want);
+};
+void network_wait(struct engine *engine, struct groups_want *want);
 
 /* --- News --- */
 

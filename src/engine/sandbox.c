@@ -137,6 +137,7 @@ struct verb {
     struct want want;
     struct answer *answer;
     void (*run)(struct verb *verb, struct sandbox *sandbox);
+    struct engine_quota quota; /* the caller's */
     int64_t timeout_ms;
     char *text;
 };
@@ -169,6 +170,7 @@ static void start(struct answer *answer, const struct engine_caller *caller, str
     *verb = (struct verb){.want = {.needs_running = needs_running, .call = verb_ready},
                           .answer = answer,
                           .run = run,
+                          .quota = caller->quota,
                           .timeout_ms = timeout_ms};
     verb->text = mem_alloc(text.len + 1);
     if (text.len > 0)
@@ -310,7 +312,7 @@ static void tell_checkpoint(struct answer *answer, struct str id)
     (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
 }
 
-static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const struct err *why)
+static void on_shot(void *ctx, struct str image, int64_t size, const struct err *why)
 {
     struct shooting *shooting = ctx;
     struct sandbox *sandbox = shooting->sandbox;
@@ -323,7 +325,7 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
         id_new(id);
         sandbox_add_checkpoint(sandbox, str_of(id),
                                shooting->name[0] == '\0' ? str_of(id) : str_of(shooting->name),
-                               image, clock_date_ms());
+                               image, size, clock_date_ms());
         sandbox_forget_image(sandbox);
         sandbox->info.version++;
         struct store_batch *batch = store_begin(sandbox->engine->store);
@@ -338,8 +340,10 @@ static void on_shot(void *ctx, struct str image, UNUSED int64_t size, const stru
     free(shooting);
 }
 
-static int check_checkpoint(const struct sandbox *sandbox, struct str name, struct err *err)
+static int check_checkpoint(const struct sandbox *sandbox, const struct engine_quota *quota,
+                            struct str name, struct err *err)
 {
+    struct engine_caller caller = {.tenant = sandbox->info.tenant, .quota = *quota};
     if (sandbox->checkpoints.len >= CHECKPOINTS_MAX)
         return err_set(err, ERR_LIMIT, "sandbox '%.*s' has %d checkpoints already",
                        STR_ARG(sandbox->info.id), CHECKPOINTS_MAX);
@@ -347,7 +351,11 @@ static int check_checkpoint(const struct sandbox *sandbox, struct str name, stru
         if (str_eq(str_of(checkpoint->name), name))
             return err_set(err, ERR_CONFLICT, "there is a checkpoint '%s' already",
                            checkpoint->name);
-    return 0;
+    /* How large it becomes is known when it is there. */
+    return quota_check_count(sandbox->engine, caller.tenant, QUOTA_CHECKPOINTS, err) < 0
+               ? -1
+               : quota_check(sandbox->engine, &caller, &(struct engine_quota){.disk_bytes = 1},
+                             err);
 }
 
 static void run_checkpoint(struct verb *verb, struct sandbox *sandbox)
@@ -356,7 +364,7 @@ static void run_checkpoint(struct verb *verb, struct sandbox *sandbox)
     struct err err = {0};
     if (table->checkpoint == NULL) {
         refuse_verb(verb->answer, sandbox, "checkpoint");
-    } else if (check_checkpoint(sandbox, str_of(verb->text), &err) < 0) {
+    } else if (check_checkpoint(sandbox, &verb->quota, str_of(verb->text), &err) < 0) {
         answer_give(verb->answer, &err);
     } else {
         struct shooting *shooting = mem_alloc(sizeof *shooting);

@@ -6,6 +6,8 @@
 
 struct changing {
     struct want want; /* a place that is being made or brought back is waited for */
+    struct groups_want groups;
+    bool has_waited; /* for the groups that its policy names */
     struct engine *engine;
     struct sandbox *sandbox; /* busy until it is done */
     struct answer *answer;
@@ -177,6 +179,39 @@ static int make_network(struct changing *changing, struct err *err)
     return network_new(changing->engine, &spec, changing->sandbox->net, &changing->network, err);
 }
 
+/* The sandbox may have moved on meanwhile. */
+static void groups_known(struct groups_want *want)
+{
+    struct changing *changing =
+        (struct changing *)((char *)want - offsetof(struct changing, groups));
+    struct sandbox *sandbox = changing->sandbox;
+    struct err err = {0};
+    changing->has_waited = true;
+    sandbox_end_work(sandbox);
+    if (changing->engine->is_stopping)
+        (void)err_set(&err, ERR_UNAVAILABLE, "the server stops");
+    else if (sandbox->is_removed)
+        (void)err_set(&err, ERR_GONE, "sandbox '%.*s' is gone", STR_ARG(sandbox->info.id));
+    if (err.code != ERR_NONE)
+        give_up(changing, &err);
+    else
+        sandbox_wait(sandbox, &changing->want);
+}
+
+static bool wait_for_groups(struct changing *changing)
+{
+    const struct sandbox_change *change = &changing->change;
+    struct sandbox *sandbox = changing->sandbox;
+    if (changing->has_waited ||
+        !network_waits(changing->engine,
+                       change->network != NULL ? *change->network : sandbox->info.network))
+        return false;
+    changing->groups.call = groups_known;
+    sandbox_begin_work(sandbox);
+    network_wait(changing->engine, &changing->groups);
+    return true;
+}
+
 static void begin(struct changing *changing)
 {
     struct sandbox *sandbox = changing->sandbox;
@@ -190,6 +225,8 @@ static void begin(struct changing *changing)
         finish(changing);
         return;
     }
+    if (wait_for_groups(changing))
+        return;
     if (make_network(changing, &err) < 0) {
         give_up(changing, &err);
         return;

@@ -74,7 +74,7 @@ static void show_checkpoints(struct sandbox *sandbox)
 }
 
 void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str name,
-                            struct str image, int64_t created_ms)
+                            struct str image, int64_t size_bytes, int64_t created_ms)
 {
     struct checkpoint *checkpoint = vec_push(&sandbox->checkpoints);
     (void)snprintf(checkpoint->id, sizeof checkpoint->id, "%.*s", STR_ARG(id));
@@ -85,6 +85,7 @@ void sandbox_add_checkpoint(struct sandbox *sandbox, struct str id, struct str n
     if (image.len > 0)
         memcpy(checkpoint->image, image.ptr, image.len);
     checkpoint->created_ms = created_ms;
+    checkpoint->size_bytes = size_bytes;
     show_checkpoints(sandbox);
 }
 
@@ -393,7 +394,8 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
     struct sandbox_limits limits = spec->limits;
     fill_limits(engine->config, spec_tier(engine, spec->tier), &limits);
     struct engine_quota more = {1, limits.memory_bytes, limits.disk_bytes};
-    if (quota_check(engine, caller, &more, err) < 0)
+    if (quota_check_count(engine, caller->tenant, QUOTA_SANDBOXES, err) < 0 ||
+        quota_check(engine, caller, &more, err) < 0)
         return -1;
     id_new(id);
     struct sandbox *sandbox = sandbox_new(engine, str_of(id), caller->tenant);

@@ -13,6 +13,7 @@ static void put_checkpoints(const struct sandbox *sandbox, struct buf *out)
         json_key(&json, "name"), json_put_cstr(&json, checkpoint->name);
         json_key(&json, "image"), json_put_cstr(&json, checkpoint->image);
         json_key(&json, "createdMs"), json_put_i64(&json, checkpoint->created_ms);
+        json_key(&json, "sizeBytes"), json_put_i64(&json, checkpoint->size_bytes);
         json_end_object(&json);
     }
     json_end_array(&json);
@@ -96,11 +97,12 @@ static void read_checkpoints(struct sandbox *sandbox, struct str text)
     for (size_t i = 0; i < json_len(list); i++) {
         const struct json_t *item = json_at(list, i);
         struct str id = {0}, name = {0}, image = {0};
-        int64_t created_ms = 0;
+        int64_t created_ms = 0, size_bytes = 0; /* older rows know no size */
+        (void)!json_to_i64(json_get(item, "sizeBytes"), &size_bytes);
         if (json_to_str(json_get(item, "id"), &id) && json_to_str(json_get(item, "name"), &name) &&
             json_to_str(json_get(item, "image"), &image) &&
             json_to_i64(json_get(item, "createdMs"), &created_ms))
-            sandbox_add_checkpoint(sandbox, id, name, image, created_ms);
+            sandbox_add_checkpoint(sandbox, id, name, image, size_bytes, created_ms);
     }
 }
 

@@ -235,7 +235,7 @@ static int check_spec(struct engine *engine, const struct engine_caller *caller,
                        "id: 8 to 64 lower-case letters, digits, '-' and '_' are needed");
     if (map_has(&engine->sessions, buf_str(&key)))
         return err_set(err, ERR_CONFLICT, "there is a session '%.*s' already", STR_ARG(spec->id));
-    return 0;
+    return quota_check_count(engine, caller->tenant, QUOTA_SESSIONS, err);
 }
 
 static int dup_spec(struct session *session, const struct sandbox_spec *spec, struct err *err)

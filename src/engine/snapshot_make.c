@@ -146,7 +146,8 @@ static int shoot(struct engine *engine, const struct engine_caller *caller,
                  const struct snapshot_spec *spec, struct answer *answer, struct err *err)
 {
     struct sandbox *sandbox = NULL;
-    if (quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, err) == 0)
+    if (quota_check_count(engine, caller->tenant, QUOTA_SNAPSHOTS, err) == 0 &&
+        quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, err) == 0)
         sandbox = sandbox_find(engine, caller, spec->sandbox, err);
     if (sandbox == NULL)
         return -1;
@@ -285,6 +286,8 @@ static int build(struct engine *engine, const struct engine_caller *caller,
             answer_give(answer, NULL);
         return 0;
     }
+    if (quota_check_count(engine, caller->tenant, QUOTA_SNAPSHOTS, err) < 0)
+        return -1;
     struct snapshot *snapshot =
         snapshot_build_begin(engine, caller->tenant, name, STR("dependencies"), answer->id);
     snapshot->claim = answer->claim;
@@ -314,6 +317,8 @@ static int copy_directory(struct engine *engine, const struct engine_caller *cal
     if (!caller->is_operator)
         return err_set(err, ERR_FORBIDDEN, "directory: the scope 'admin' is needed");
     if (engine_provider(engine, ENGINE_TIER_JAIL, &provider, err) < 0 ||
+        quota_check_count(engine, caller->tenant, QUOTA_SNAPSHOTS, err) < 0 ||
+        quota_check(engine, caller, &(struct engine_quota){.disk_bytes = 1}, err) < 0 ||
         str_to_cstr(spec->directory, path, sizeof path, err) < 0)
         return -1;
     if (path[0] != '/')

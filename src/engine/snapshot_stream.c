@@ -255,7 +255,8 @@ static int begin(struct snapshot_writer *writer, const struct engine_caller *cal
                            .as_tar = true,
                            .tar = form == SNAPSHOT_TAR ? FILE_TAR_LAYER : FILE_TAR_SNAPSHOT};
     struct sandbox *sandbox = NULL;
-    if (make_sandbox(writer->engine, caller, (struct str){0}, &sandbox, err) < 0)
+    if (quota_check_count(writer->engine, caller->tenant, QUOTA_SNAPSHOTS, err) < 0 ||
+        make_sandbox(writer->engine, caller, (struct str){0}, &sandbox, err) < 0)
         return -1;
     (void)snprintf(writer->sandbox, sizeof writer->sandbox, "%.*s", STR_ARG(sandbox->info.id));
     sandbox_begin_work(sandbox); /* it stays until the picture is taken */

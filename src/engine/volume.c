@@ -158,19 +158,34 @@ struct str volume_id(struct engine *engine, struct str tenant, struct str name)
     return volume == NULL ? (struct str){0} : volume->info.id;
 }
 
-int64_t volume_bytes(const struct engine *engine, struct str tenant)
+/* With those whose directories are being made. */
+static void add_up(const struct engine *engine, struct str tenant, size_t *count, int64_t *bytes)
 {
-    int64_t bytes = 0;
     MAP_EACH (entry, &engine->volumes) {
         const struct volume *volume = entry->value;
         if (str_eq(volume->info.tenant, tenant))
-            bytes += volume->info.capacity_bytes;
+            ++*count, *bytes += volume->info.capacity_bytes;
     }
     for (const struct volume *volume = engine->volumes_coming; volume != NULL;
          volume = volume->next_coming)
         if (str_eq(volume->info.tenant, tenant))
-            bytes += volume->info.capacity_bytes;
+            ++*count, *bytes += volume->info.capacity_bytes;
+}
+
+int64_t volume_bytes(const struct engine *engine, struct str tenant)
+{
+    size_t count = 0;
+    int64_t bytes = 0;
+    add_up(engine, tenant, &count, &bytes);
     return bytes;
+}
+
+size_t volume_count(const struct engine *engine, struct str tenant)
+{
+    size_t count = 0;
+    int64_t bytes = 0;
+    add_up(engine, tenant, &count, &bytes);
+    return count;
 }
 
 /* --- One writer at a time --- */

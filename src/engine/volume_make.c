@@ -134,6 +134,7 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
     if (engine_check_name(spec->name, "name", err) < 0 ||
         engine_provider(engine, tier, &provider, err) < 0 ||
         check_spec(engine, caller, spec, tier, err) < 0 ||
+        quota_check_count(engine, caller->tenant, QUOTA_VOLUMES, err) < 0 ||
         quota_check(engine, caller, &more, err) < 0)
         return -1;
     struct volume *volume = new_volume(engine, caller->tenant, spec, session, more.disk_bytes);

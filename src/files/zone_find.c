@@ -39,6 +39,37 @@ static size_t number(const struct json_t *asked, const char *name, size_t most)
     return n <= 0 ? 0 : MIN((size_t)n, most);
 }
 
+/* What both searches begin with; `asked` holds the texts. */
+struct search {
+    struct json_t *asked;
+    struct files *tree;
+    struct zone_path at;
+    struct str pattern;
+    size_t limit;
+};
+
+static void search_done(struct search *search)
+{
+    search->asked = json_free(search->asked);
+}
+
+static int search_init(struct search *search, struct zones *zones, struct str path,
+                       struct str asked_json, size_t most, struct err *err)
+{
+    if (parse(asked_json, &search->asked, err) < 0 ||
+        need(search->asked, "pattern", &search->pattern, err) < 0)
+        return -1;
+    search->limit = number(search->asked, "limit", most);
+    return zones_find(zones, path, &search->at, &search->tree, err);
+}
+
+static void begin_list(struct json_out *out, const char *name)
+{
+    json_begin_object(out);
+    json_key(out, name);
+    json_begin_array(out);
+}
+
 static void end_list(struct json_out *out, bool is_truncated)
 {
     json_end_array(out);
@@ -49,22 +80,17 @@ static void end_list(struct json_out *out, bool is_truncated)
 int zones_glob(struct zones *zones, struct str path, struct str asked_json, struct buf *out,
                struct err *err)
 {
-    AUTO_JSON struct json_t *asked = NULL;
+    AUTO(search_done) struct search search = {0};
     AUTO_ARENA struct arena arena = {0};
     struct json_out json = {.buf = out};
-    struct zone_path at;
-    struct files *tree;
-    struct str pattern;
     struct files_glob found;
-    if (parse(asked_json, &asked, err) < 0 || need(asked, "pattern", &pattern, err) < 0)
+    if (search_init(&search, zones, path, asked_json, FILES_GLOB_MAX, err) < 0)
         return -1;
-    struct files_glob_options options = {.limit = number(asked, "limit", FILES_GLOB_MAX)};
-    if (zones_find(zones, path, &at, &tree, err) < 0 ||
-        files_glob(tree, str_of(at.below), pattern, &options, &arena, &found, err) < 0)
+    struct files_glob_options options = {.limit = search.limit};
+    if (files_glob(search.tree, str_of(search.at.below), search.pattern, &options, &arena, &found,
+                   err) < 0)
         return -1;
-    json_begin_object(&json);
-    json_key(&json, "paths");
-    json_begin_array(&json);
+    begin_list(&json, "paths");
     for (size_t i = 0; i < found.count; i++)
         json_put_str(&json, found.paths[i]);
     end_list(&json, found.truncated);
@@ -85,27 +111,22 @@ static void put_match(struct json_out *out, const struct files_match *match)
 int zones_grep(struct zones *zones, struct str path, struct str asked_json, struct buf *out,
                struct err *err)
 {
-    AUTO_JSON struct json_t *asked = NULL;
+    AUTO(search_done) struct search search = {0};
     AUTO_ARENA struct arena arena = {0};
     struct json_out json = {.buf = out};
-    struct zone_path at;
-    struct files *tree;
-    struct str pattern;
     struct files_grep found;
-    if (parse(asked_json, &asked, err) < 0 || need(asked, "pattern", &pattern, err) < 0)
+    if (search_init(&search, zones, path, asked_json, FILES_GREP_MAX, err) < 0)
         return -1;
     struct files_grep_options options = {
-        .limit = number(asked, "limit", FILES_GREP_MAX),
+        .limit = search.limit,
         .line_max = ZONES_LINE_MAX,
-        .ignore_case = flag(asked, "ignoreCase"),
+        .ignore_case = flag(search.asked, "ignoreCase"),
     };
-    (void)!json_to_str(json_get(asked, "include"), &options.glob);
-    if (zones_find(zones, path, &at, &tree, err) < 0 ||
-        files_grep(tree, str_of(at.below), pattern, &options, &arena, &found, err) < 0)
+    (void)!json_to_str(json_get(search.asked, "include"), &options.glob);
+    if (files_grep(search.tree, str_of(search.at.below), search.pattern, &options, &arena, &found,
+                   err) < 0)
         return -1;
-    json_begin_object(&json);
-    json_key(&json, "matches");
-    json_begin_array(&json);
+    begin_list(&json, "matches");
     for (size_t i = 0; i < found.count; i++)
         put_match(&json, &found.matches[i]);
     end_list(&json, found.truncated);
@@ -127,6 +148,7 @@ int zones_edit(struct zones *zones, struct str path, struct str asked_json, stru
     if (old_text.len == 0)
         return err_set(err, ERR_INVALID, "old is empty");
     if (zones_find(zones, path, &at, &tree, err) < 0 ||
+        zone_path_refuse_zone(&at, path, "edited", err) < 0 ||
         files_edit(tree, str_of(at.below), old_text, new_text, flag(asked, "all"), &count, err) < 0)
         return -1;
     json_begin_object(&json);

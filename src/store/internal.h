@@ -14,7 +14,7 @@ enum {
 #define STORE_DB_NAME "sandglass.db"
 #define STORE_WAL_NAME STORE_DB_NAME "-wal"
 
-enum { STORE_STMT_MAX = 2 * STORE_TABLE_COUNT + 12 };
+enum { STORE_STMT_MAX = 2 * STORE_TABLE_COUNT + 16 };
 
 /* One thing to do on the store's thread; part of what asked for it. */
 struct store_op {
@@ -69,6 +69,10 @@ enum store_slot { /* behind the two of each table */
                   STORE_SLOT_LOG_CUT,
                   STORE_SLOT_LOG_READ,
                   STORE_SLOT_EVENT_READ,
+                  STORE_SLOT_COMMAND,
+                  STORE_SLOT_COMMANDS,
+                  STORE_SLOT_COMMANDS_OF,
+                  STORE_SLOT_COMMANDS_OLDEST,
                   STORE_SLOT_BEGIN,
                   STORE_SLOT_COMMIT,
                   STORE_SLOT_ROLLBACK,
@@ -79,6 +83,8 @@ enum store_slot { /* behind the two of each table */
 
 int store_row_put(struct store *store, const struct store_table *table, const void *row,
                   struct err *err) MUST_USE;
+/* The row that a SELECT * stands on; its texts are good until the next step. */
+void store_row_read(const struct store_table *table, struct stmt *stmt, void *row);
 int store_row_remove(struct store *store, const struct store_table *table, struct str id,
                      struct err *err) MUST_USE;
 

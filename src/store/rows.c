@@ -57,7 +57,7 @@ int store_row_remove(struct store *store, const struct store_table *table, struc
     return stmt_run(stmt, err);
 }
 
-static void read_row(const struct store_table *table, struct stmt *stmt, void *row)
+void store_row_read(const struct store_table *table, struct stmt *stmt, void *row)
 {
     for (size_t i = 0; i < table->column_count; i++) {
         char *field = (char *)row + table->columns[i].offset;
@@ -82,7 +82,7 @@ int store_each(struct store *store, const struct store_table *table,
     AUTO_MEM void *row = mem_alloc(table->row_size);
     int got = 0;
     while ((got = stmt_step(stmt, err)) > 0) {
-        read_row(table, stmt, row);
+        store_row_read(table, stmt, row);
         call(ctx, row);
     }
     (void)stmt_free(stmt);

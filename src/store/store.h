@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "io/loop.h"
+#include "store/commands.h"
 #include "store/tables.h"
 
 struct err;
@@ -21,7 +22,7 @@ struct store;
 struct store_batch;
 
 enum {
-    STORE_VERSION = 1, /* of the schema */
+    STORE_VERSION = 2, /* of the schema */
     STORE_SYNC_MS = 45,
     STORE_LAZY_MS = 5,
     STORE_LOG_CHUNK_MAX = 32 << 10,

@@ -19,8 +19,41 @@ static char *read_input(size_t *ret_len)
     return bytes;
 }
 
+typedef int search(sg_zones *zones, const char *path, const char *asked_json, char **ret_json);
+
+static const struct {
+    const char *name;
+    search *run;
+} searches[] = {{"glob", sg_zones_glob}, {"grep", sg_zones_grep}, {"edit", sg_zones_edit}};
+
+static search *search_of(const char *verb)
+{
+    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++)
+        if (strcmp(verb, searches[i].name) == 0)
+            return searches[i].run;
+    return NULL;
+}
+
+/* What it is asked for comes as standard input. */
+static int run_search(sg_zones *zones, search *verb, const char *path)
+{
+    size_t len;
+    char *asked = read_input(&len), *answer = NULL;
+    asked = realloc(asked, len + 1);
+    asked[len] = '\0';
+    int result = verb(zones, path, asked, &answer);
+    if (result == 0)
+        (void)fputs(answer, stdout);
+    sg_free(answer);
+    free(asked);
+    return result;
+}
+
 static int run(sg_zones *zones, const char *verb, const char *path)
 {
+    if (search_of(verb) != NULL)
+        return run_search(zones, search_of(verb), path);
+
     char *bytes = NULL;
     size_t len = 0;
     int result = -1;

@@ -111,13 +111,14 @@ it('exit codes come through', async (jail) => {
   }
 });
 
-it('a signal is 128 + n and named in --json', async (jail) => {
+it('a signal is 128 + n and named, in --json too', async (jail) => {
   for (const [name, number] of [['KILL', 9], ['TERM', 15], ['SEGV', 11], ['ABRT', 6], ['USR1', 10]]) {
-    assert.equal((await jail.run(['sh', '-c', `kill -${name} $$`])).status, 128 + number, name);
+    const { status, stderr } = await jail.run(['sh', '-c', `kill -${name} $$`]);
+    assert.equal(status, 128 + number, name);
+    assert.match(stderr, new RegExp(`ended by SIG${name} \\(`));
     const { json } = await jail.run(['sh', '-c', `kill -${name} $$`], { json: true });
     assert.equal(signalNumber(json.signal), number, name);
-    assert.notEqual(json.reason, 'timeout');
-    assert.notEqual(json.reason, 'oom');
+    assert.equal(json.reason, 'signal');
   }
 });
 
@@ -399,6 +400,16 @@ it('SIGINT and SIGTERM to the caller end the command', async (jail) => {
     child.kill(signal);
     const result = await child.done;
     assert.ok(result.status === 128 + number || result.signal === signal, `${signal}: ${result.status} ${result.signal}`);
+  }
+});
+
+it('SIGTERM and SIGHUP end a command that stands still', async (jail) => {
+  for (const [signal, number] of [['SIGTERM', 15], ['SIGHUP', 1]]) {
+    const child = jail.start(['bash', '-c', 'echo ready; kill -STOP $$; sleep 60'], {});
+    await once(child.stdout, 'data');
+    child.kill(signal);
+    const result = await child.done;
+    assert.deepEqual([result.status, result.stdout], [128 + number, 'ready\n'], `${signal}: ${result.stderr}`);
   }
 });
 

@@ -162,6 +162,11 @@ test('groups stand for the registries of the server', { timeout }, async (t) => 
   it.server.child.kill('SIGTERM');
   await it.server.exit;
   await it.start();
+  // The first word of a group may come when a sandbox runs already: that waits for it, too.
+  const late = await it.create({ network: `allow ${it.plainAt}` });
+  const named = await it.patch(late.id, { network: 'allow npm' });
+  assert.equal(named.status, 200, named.text);
+  assert.equal((await it.sh(late.id, 'curl -sS $npm_config_registry')).stdout, 'plain /reg/\n');
   const box = await it.create({ network: 'allow npm' });
   assert.equal(box.status, 201, box.text);
   assert.equal(box.network, 'allow npm');

@@ -187,8 +187,10 @@ test('lives: pause, resume, fork, checkpoint, rollback, stop, lists', T, async (
   await sandbox.files.write('/workspace/f', 'two');
   assert.equal((await sandbox.pause()).info.state, 'paused');
   assert.equal((await sandbox.resume()).info.state, 'running');
+  await sandbox.runCode('x=1', { language: 'bash' });
   const [fork] = await sandbox.fork();
   assert.deepEqual([fork.info.forkedFrom, await fork.files.read('/workspace/f')], [sandbox.id, 'two']);
+  assert.equal(typeof fork.info.contexts[0].live, 'boolean', JSON.stringify(fork.info));
   await sandbox.rollback('one');
   assert.equal(await sandbox.files.read('/workspace/f'), 'one');
   assert.equal((await sandbox.update({ name: 'second' })).info.name, 'second');
@@ -314,5 +316,5 @@ test('the examples of the README run', T, async (t) => {
     return child.stdout;
   }));
   const all = outputs.join('');
-  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "[ 'topic.md' ]\nPATH_ESCAPES\n", "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
+  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "[ 'topic.md' ]\n[ 'topic.md' ]\n# Topic\nPATH_ESCAPES\n", "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
 });

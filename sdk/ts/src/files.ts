@@ -1,6 +1,6 @@
 import type { CallOptions, Client } from './client.js';
 import { NotFoundError } from './errors.js';
-import type { FileChange, FileInfo, Match } from './types.js';
+import type { FileChange, FileInfo, Match, MatchList, PathList } from './types.js';
 
 export type FileContent = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 
@@ -109,12 +109,22 @@ export class Files {
 
   /** Paths below a directory: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
   async glob(pattern: string, options: CallOptions & { path?: string; limit?: number } = {}): Promise<string[]> {
-    return (await this.#ask<{ paths: string[] }>('glob', { pattern, ...options })).paths;
+    return (await this.globPage(pattern, options)).paths;
+  }
+
+  /** As glob, and whether there are more. */
+  globPage(pattern: string, options: CallOptions & { path?: string; limit?: number } = {}): Promise<PathList> {
+    return this.#ask('glob', { pattern, ...options });
   }
 
   /** Lines that match a regular expression. */
   async grep(pattern: string, options: GrepOptions = {}): Promise<Match[]> {
-    return (await this.#ask<{ matches: Match[] }>('grep', { pattern, ...options })).matches;
+    return (await this.grepPage(pattern, options)).matches;
+  }
+
+  /** As grep, and whether there are more. */
+  grepPage(pattern: string, options: GrepOptions = {}): Promise<MatchList> {
+    return this.#ask('grep', { pattern, ...options });
   }
 
   /** Replaces text, which must be there exactly once unless `all` is set; gives how often it was replaced. */

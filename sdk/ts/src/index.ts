@@ -16,4 +16,4 @@ export { toolTable } from './tool_table.js';
 export type * from './types.js';
 export { Volume, type VolumeSpec } from './volume.js';
 export { ZoneError, type ZoneCode } from './zones/errors.js';
-export { connectSandbox, createSandbox, type ZoneSandbox, type ZonesOptions } from './zones/zones.js';
+export { connectSandbox, createSandbox, type ZoneGlobOptions, type ZoneGrepOptions, type ZoneSandbox, type ZonesOptions } from './zones/zones.js';

@@ -55,6 +55,15 @@ export interface CheckpointInfo {
   createdAt: string;
 }
 
+/** An interpreter of a fork. */
+export interface ForkedContext {
+  id: string;
+  /** It goes on with its variables; else it begins anew. */
+  live: boolean;
+  /** Why it begins anew. */
+  reason?: string | null;
+}
+
 export interface SandboxInfo {
   id: string;
   name: string | null;
@@ -65,6 +74,8 @@ export interface SandboxInfo {
   session: string | null;
   volume: string | null;
   forkedFrom: string | null;
+  /** In the answer to a fork alone: its interpreters, and whether their variables came along. */
+  contexts?: ForkedContext[];
   snapshots: string[];
   metadata: Record<string, string>;
   limits: Limits;
@@ -114,10 +125,23 @@ export interface FileInfo {
 export interface Match {
   path: string;
   line: number;
-  column: number;
+  /** Of the match, in bytes from 1; 0 or absent when it is not known. */
+  column?: number;
   text: string;
   /** A line around a match. */
   context?: boolean;
+}
+
+/** What glob found; `truncated`: there may be more. */
+export interface PathList {
+  paths: string[];
+  truncated: boolean;
+}
+
+/** What grep found. */
+export interface MatchList {
+  matches: Match[];
+  truncated: boolean;
 }
 
 export interface FileChange {

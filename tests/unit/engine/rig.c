@@ -176,6 +176,7 @@ void rig_on_command(void *ctx, const struct command_info *command, const struct 
     if (command != NULL) {
         rig->command = *command;
         keep(rig->command_id, command->id);
+        keep(rig->command_shell, command->shell);
     }
     rig_on_plain(rig, why);
 }
@@ -220,6 +221,8 @@ int rig_await(struct rig *rig, const char *command, int64_t timeout_ms)
     struct err err = {0};
     char id[64];
     keep(id, str_of(command)); /* it may be the rig's own */
+    /* From the store, where it is in memory no more. */
+    CHECK_INT(RIG_CALL(rig, engine_command_get, str_of(id), rig_on_command), 0);
     rig->awaited++;
     CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), timeout_ms, rig_on_command,
                                  rig, &waiter, &err));

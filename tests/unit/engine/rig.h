@@ -20,7 +20,7 @@ struct rig {
     char id[64];
     struct sandbox_info sandbox; /* numbers are good, texts are not; here and in `command` */
     struct command_info command;
-    char command_id[64], session[64], volume[64], checkpoint[64], snapshot[64];
+    char command_id[64], command_shell[64], session[64], volume[64], checkpoint[64], snapshot[64];
     char token[64], secret[128];
     char many[64][64]; /* ids of copies */
     size_t many_count;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "engine/internal.h"
 
 #define CONFIG "[sandbox]\nprovider = \"jail\"\n"
 
@@ -20,6 +21,31 @@ struct seen {
 static int start(struct rig *rig, const struct command_spec *spec)
 {
     return RIG_CALL(rig, engine_command_start, spec, rig_on_command);
+}
+
+/* From the store, where it is in memory no more. */
+static int get(struct rig *rig, const char *id)
+{
+    return RIG_CALL(rig, engine_command_get, str_of(id), rig_on_command);
+}
+
+static char listed[8][64], next_page[64];
+
+/* How many into rig->count, the first ids into `listed`. */
+static void on_list(void *ctx, const struct command_list *list, const struct err *why)
+{
+    struct rig *rig = ctx;
+    rig->count = list == NULL ? 0 : list->count;
+    for (size_t i = 0; i < MIN(rig->count, countof(listed)); i++)
+        (void)snprintf(listed[i], sizeof listed[i], "%.*s", STR_ARG(list->items[i].id));
+    if (list != NULL)
+        (void)snprintf(next_page, sizeof next_page, "%s", list->next);
+    rig_on_plain(rig, why);
+}
+
+static int list(struct rig *rig, const struct command_filter *filter)
+{
+    return RIG_CALL(rig, engine_command_list, filter, on_list);
 }
 
 static void on_chunk(void *ctx, const struct log_chunk *chunk)
@@ -88,11 +114,9 @@ TEST(a_command_runs_and_its_log_stays)
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(rig.id), rig_on_plain), 0);
     rig_close(&rig);
     rig_reopen(&rig);
-    struct command_info info;
-    struct err err = {0};
-    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(id), &info, &err));
-    CHECK_INT(info.code, 3);
-    CHECK_STR(info.shell, "echo out; echo err >&2; exit 3");
+    CHECK_INT(get(&rig, id), 0);
+    CHECK_INT(rig.command.code, 3);
+    CHECK_CSTR(rig.command_shell, "echo out; echo err >&2; exit 3");
     CHECK_INT(rig_await(&rig, id, -1), 0);
     rig_done(&rig);
 }
@@ -237,12 +261,114 @@ TEST(what_cannot_start_says_why_and_leaves_nothing)
     spec.shell = STR("true");
     CHECK_INT(start(&rig, &spec), -1);
     CHECK_INT(rig.why.code, ERR_INVALID);
-    struct command_list list;
-    struct err err = {0};
-    AUTO_ARENA struct arena arena = {0};
-    CHECK_OK(engine_command_list(rig.engine, &rig.caller, &(struct command_filter){0}, &arena,
-                                 &list, &err));
-    CHECK_INT(list.count, 0);
+    CHECK_INT(list(&rig, &(struct command_filter){0}), 0);
+    CHECK_INT(rig.count, 0);
+    rig_done(&rig);
+}
+
+/* More than stay in memory when they are over; the first one is known no more. */
+static void run_many(struct rig *rig, size_t count, char first[64])
+{
+    struct command_info info;
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "echo this is %zu", i);
+        CHECK_INT(rig_begin(rig, rig->id, text), 0);
+        CHECK_INT(rig_await(rig, rig->command_id, -1), 0);
+        if (i == 0)
+            (void)snprintf(first, 64, "%s", rig->command_id);
+    }
+    for (int i = 0; i < 500 && engine_command_peek(rig->engine, &rig->caller, str_of(first), &info);
+         i++)
+        rig_run_ms(rig, 20);
+    CHECK(!engine_command_peek(rig->engine, &rig->caller, str_of(first), &info));
+}
+
+static void check_brought_back(struct rig *rig, const char *id)
+{
+    struct seen seen;
+    CHECK_INT(get(rig, id), 0);
+    CHECK_CSTR(rig->command_shell, "echo this is 0");
+    CHECK_INT(rig->command.state, COMMAND_ENDED);
+    CHECK_INT(rig->command.code, 0);
+    CHECK_INT(rig->command.log_end, 10);
+    struct log_reader *reader = follow(rig, &seen, id, 5, true);
+    CHECK_INT(rig_wait(rig), 0);
+    CHECK_CSTR(buf_cstr(&seen.text), "is 0\n");
+    CHECK(seen.has_ended && seen.info.code == 0);
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
+    CHECK_INT(rig_await(rig, id, -1), 0);
+}
+
+TEST(commands_that_are_over_leave_memory_and_come_back)
+{
+    enum { MANY = 150 };
+    struct rig rig;
+    char first[64], sandbox[64];
+    size_t seen = 0;
+    rig_open_jails(&rig, CONFIG);
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
+    run_many(&rig, MANY, first);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(first), SIGKILL, rig_on_plain), -1);
+    CHECK_INT(rig.why.code, ERR_CONFLICT);
+    struct engine_caller other = {.tenant = STR("other")}, mine = rig.caller;
+    rig.caller = other;
+    CHECK_INT(get(&rig, first), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    rig.caller = mine;
+    check_brought_back(&rig, first);
+    /* By the page: each of them once, whether in memory or not. */
+    struct command_filter filter = {.sandbox = str_of(sandbox), .page = {.limit = 40}};
+    next_page[0] = '\0';
+    do {
+        char after[64];
+        (void)snprintf(after, sizeof after, "%s", next_page);
+        filter.page.after = str_of(after);
+        CHECK_INT(list(&rig, &filter), 0);
+        CHECK(seen > 0 || strcmp(listed[0], first) == 0);
+        seen += rig.count;
+    } while (next_page[0] != '\0');
+    CHECK_INT(seen, MANY);
+    CHECK_INT(list(&rig, &(struct command_filter){.running_only = true}), 0);
+    CHECK_INT(rig.count, 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(sandbox), rig_on_plain), 0);
+    rig_close(&rig);
+    rig_reopen(&rig);
+    check_brought_back(&rig, first);
+    CHECK_INT(list(&rig, &(struct command_filter){.page = {.limit = 200}}), 0);
+    CHECK_INT(rig.count, MANY);
+    CHECK_INT(get(&rig, "nothing"), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    rig_done(&rig);
+}
+
+TEST(a_tenants_oldest_go_when_it_has_too_many)
+{
+    struct rig rig;
+    char first[64];
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    rig_open(&rig, CONFIG "[limits]\ncommands = 2\n");
+    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(rig_begin(&rig, rig.id, "echo out"), 0);
+        CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+        if (i == 0)
+            (void)snprintf(first, sizeof first, "%s", rig.command_id);
+    }
+    struct seen seen;
+    struct log_reader *reader = follow(&rig, &seen, first, 0, true);
+    CHECK_INT(rig_wait(&rig), 0);
+    command_sweep(rig.engine);
+    CHECK_INT(list(&rig, &(struct command_filter){0}), 0);
+    CHECK_INT(rig.count, 2);
+    CHECK_INT(get(&rig, first), -1);
+    CHECK_INT(rig.why.code, ERR_NOT_FOUND);
+    CHECK_INT(get(&rig, listed[0]), 0);
+    (void)log_reader_free(reader);
+    buf_done(&seen.text);
     rig_done(&rig);
 }
 

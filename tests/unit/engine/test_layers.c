@@ -108,7 +108,6 @@ TEST(a_checkpoint_holds_up_nobody_and_a_rollback_ends_commands)
     struct rig rig;
     char id[64], command[64];
     struct command_info info;
-    struct err err = {0};
     rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     /* With a file open for writing and a working directory inside. */
@@ -120,11 +119,11 @@ TEST(a_checkpoint_holds_up_nobody_and_a_rollback_ends_commands)
     (void)snprintf(command, sizeof command, "%s", rig.command_id);
     CHECK_INT(sh(&rig, id, "until test -e go; do sleep 0.01; done"), 0);
     CHECK_INT(checkpoint(&rig, id, "busy"), 0);
-    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(command), &info, &err));
+    CHECK(engine_command_peek(rig.engine, &rig.caller, str_of(command), &info));
     CHECK_INT(info.state, COMMAND_RUNNING);
     CHECK_INT(sh(&rig, id, "echo late >late"), 0);
     CHECK_INT(rollback(&rig, id, "busy"), 0);
-    CHECK_OK(engine_command_get(rig.engine, &rig.caller, str_of(command), &info, &err));
+    CHECK(engine_command_peek(rig.engine, &rig.caller, str_of(command), &info));
     CHECK_INT(info.state, COMMAND_ENDED);
     CHECK_INT(sh(&rig, id, "test $(cat w/open) = kept && test ! -e late"), 0);
     rig_done(&rig);

@@ -1,9 +1,31 @@
+import type { MatchList, PathList } from '../types.js';
 import type { ZonePath } from './path.js';
 
 /** Bytes of one file, read or written. */
 export const FILE_MAX = 32 << 20;
 /** Names of one directory. */
 export const LIST_MAX = 10000;
+
+export interface GlobAsked {
+  /** `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
+  pattern: string;
+  limit?: number;
+}
+
+export interface GrepAsked {
+  /** A regular expression. */
+  pattern: string;
+  /** In files like "*.ts" alone. */
+  include?: string;
+  ignoreCase?: boolean;
+  limit?: number;
+}
+
+export interface EditAsked {
+  old: string;
+  new: string;
+  all?: boolean;
+}
 
 /** Where the zones lie. Paths are checked and without "."; errors are ZoneErrors. */
 export interface ZoneBackend {
@@ -13,5 +35,10 @@ export interface ZoneBackend {
   exists(at: ZonePath): Promise<boolean>;
   list(at: ZonePath): Promise<string[]>;
   resolve(at: ZonePath): Promise<string>;
+  /** Paths are below `at`. */
+  glob(at: ZonePath, asked: GlobAsked): Promise<PathList>;
+  grep(at: ZonePath, asked: GrepAsked): Promise<MatchList>;
+  /** How often it was replaced. */
+  edit(at: ZonePath, asked: EditAsked): Promise<number>;
   close(): Promise<void>;
 }

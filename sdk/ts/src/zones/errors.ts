@@ -2,7 +2,7 @@ import { SandglassError } from '../errors.js';
 
 /** What a zone's verb can answer instead of what was asked for. */
 export type ZoneCode = 'NOT_FOUND' | 'NOT_A_FILE' | 'NOT_A_DIRECTORY' | 'TOO_LARGE' | 'TOO_MANY_RESULTS' |
-  'INVALID_PATTERN' | 'NO_MATCH' | 'AMBIGUOUS_MATCH' | 'PATH_ESCAPES' | 'READ_ONLY' | 'ZONE_NOT_CONFIGURED' |
+  'INVALID_PATTERN' | 'PATTERN_TOO_COMPLEX' | 'NO_MATCH' | 'AMBIGUOUS_MATCH' | 'PATH_ESCAPES' | 'READ_ONLY' | 'ZONE_NOT_CONFIGURED' |
   'INVALID' | 'CONFLICT' | 'NO_SPACE' | 'FORBIDDEN' | 'UNAVAILABLE';
 
 /** An error of the zone façade; the same code from every backend for the same cause. */
@@ -16,7 +16,7 @@ export class ZoneError extends SandglassError {
 }
 
 const known = new Set<string>(['NOT_FOUND', 'NOT_A_FILE', 'NOT_A_DIRECTORY', 'TOO_LARGE', 'TOO_MANY_RESULTS',
-  'INVALID_PATTERN', 'NO_MATCH', 'AMBIGUOUS_MATCH', 'PATH_ESCAPES', 'READ_ONLY', 'ZONE_NOT_CONFIGURED', 'INVALID',
+  'INVALID_PATTERN', 'PATTERN_TOO_COMPLEX', 'NO_MATCH', 'AMBIGUOUS_MATCH', 'PATH_ESCAPES', 'READ_ONLY', 'ZONE_NOT_CONFIGURED', 'INVALID',
   'CONFLICT', 'NO_SPACE', 'FORBIDDEN']);
 
 /** The server's word for it, in capitals. */

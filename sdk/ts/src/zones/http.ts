@@ -1,5 +1,6 @@
 import type { Client } from '../client.js';
-import type { ZoneBackend } from './backend.js';
+import type { MatchList, PathList } from '../types.js';
+import type { EditAsked, GlobAsked, GrepAsked, ZoneBackend } from './backend.js';
 import { zoneErrorOf } from './errors.js';
 import type { ZonePath } from './path.js';
 
@@ -42,10 +43,23 @@ export class HttpBackend implements ZoneBackend {
     return this.#ask(at, async () => (await this.#look<{ path: string }>('resolve', at)).path);
   }
 
+  glob(at: ZonePath, asked: GlobAsked): Promise<PathList> {
+    return this.#ask(at, () => this.#look<PathList>('glob', at, asked));
+  }
+
+  grep(at: ZonePath, asked: GrepAsked): Promise<MatchList> {
+    return this.#ask(at, () => this.#look<MatchList>('grep', at, asked));
+  }
+
+  edit(at: ZonePath, asked: EditAsked): Promise<number> {
+    return this.#ask(at, async () => (await this.#client.json<{ count: number }>('POST', `${this.#door}/edit`,
+      { json: { path: at.path, ...asked } })).count);
+  }
+
   async close(): Promise<void> {}
 
-  #look<T>(verb: string, at: ZonePath): Promise<T> {
-    return this.#client.json<T>('POST', `${this.#door}/${verb}`, { json: { path: at.path }, repeatable: true });
+  #look<T>(verb: string, at: ZonePath, asked: object = {}): Promise<T> {
+    return this.#client.json<T>('POST', `${this.#door}/${verb}`, { json: { path: at.path, ...asked }, repeatable: true });
   }
 
   async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {

@@ -1,6 +1,10 @@
-import { LIST_MAX, type ZoneBackend } from './backend.js';
+import type { MatchList, PathList } from '../types.js';
+import { LIST_MAX, type EditAsked, type GlobAsked, type GrepAsked, type ZoneBackend } from './backend.js';
 import { ZoneError } from './errors.js';
 import type { ZonePath } from './path.js';
+import { globExpression, grepFiles, replaceText } from './search.js';
+
+const FOUND_MAX = 1000;
 
 type Directory = Map<string, Node>;
 type Node = Directory | Uint8Array;
@@ -60,7 +64,37 @@ export class MemoryBackend implements ZoneBackend {
     return at.path;
   }
 
+  async glob(at: ZonePath, { pattern, limit = FOUND_MAX }: GlobAsked): Promise<PathList> {
+    const expression = globExpression(pattern);
+    if (isFile(this.#need(at))) throw notADirectory(at);
+    const paths = this.#files(at).map(([path]) => path).filter((path) => expression.test(path));
+    return { paths: paths.slice(0, limit), truncated: paths.length > limit };
+  }
+
+  async grep(at: ZonePath, asked: GrepAsked): Promise<MatchList> {
+    this.#need(at);
+    return grepFiles(this.#files(at), asked);
+  }
+
+  async edit(at: ZonePath, asked: EditAsked): Promise<number> {
+    const { text, count } = replaceText(new TextDecoder().decode(await this.read(at)), asked, at.path);
+    await this.write(at, new TextEncoder().encode(text));
+    return count;
+  }
+
   async close(): Promise<void> {}
+
+  /** All below, by their paths below it; a file is itself. */
+  #files(at: ZonePath): [string, Uint8Array][] {
+    const found: [string, Uint8Array][] = [];
+    const walk = (node: Node, path: string): void => {
+      if (isFile(node)) found.push([path, node]);
+      else for (const [name, below] of node) walk(below, path === '' ? name : `${path}/${name}`);
+    };
+    const node = this.#need(at);
+    walk(node, isFile(node) ? at.below.slice(at.below.lastIndexOf('/') + 1) : '');
+    return found.sort(([a], [b]) => (a < b ? -1 : 1));
+  }
 
   #find(at: ZonePath): Node | undefined {
     let node: Node | undefined = this.#zones[at.zone] as Directory;

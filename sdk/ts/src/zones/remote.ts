@@ -1,5 +1,6 @@
 import type { Files } from '../files.js';
-import { FILE_MAX, LIST_MAX, type ZoneBackend } from './backend.js';
+import type { MatchList, PathList } from '../types.js';
+import { FILE_MAX, LIST_MAX, type EditAsked, type GlobAsked, type GrepAsked, type ZoneBackend } from './backend.js';
 import { ZoneError, zoneErrorOf } from './errors.js';
 import type { Zone, ZonePath } from './path.js';
 
@@ -42,8 +43,7 @@ export class RemoteBackend implements ZoneBackend {
 
   list(at: ZonePath): Promise<string[]> {
     return this.#ask(at, async () => {
-      // A zone is there before anything is in it.
-      if (at.below === '' && !await this.#files.exists(at.path)) return [];
+      if (await this.#isUnmade(at)) return [];
       const { entries, truncated } = await this.#files.listPage(at.path, { limit: LIST_MAX });
       if (truncated) throw new ZoneError('TOO_MANY_RESULTS', `'${at.path}' has more than ${LIST_MAX} entries`, at.path);
       return entries.map(({ path }) => path);
@@ -55,7 +55,26 @@ export class RemoteBackend implements ZoneBackend {
     return this.#ask(at, async () => at.path);
   }
 
+  glob(at: ZonePath, { pattern, limit }: GlobAsked): Promise<PathList> {
+    return this.#ask(at, async () => await this.#isUnmade(at) ? { paths: [], truncated: false }
+      : this.#files.globPage(pattern, { path: at.path, ...(limit === undefined ? {} : { limit }) }));
+  }
+
+  grep(at: ZonePath, { pattern, ...rest }: GrepAsked): Promise<MatchList> {
+    return this.#ask(at, async () => await this.#isUnmade(at) ? { matches: [], truncated: false }
+      : this.#files.grepPage(pattern, { path: at.path, ...rest }));
+  }
+
+  edit(at: ZonePath, { old, new: text, all = false }: EditAsked): Promise<number> {
+    return this.#ask(at, () => this.#files.edit(at.path, old, text, { all }));
+  }
+
   async close(): Promise<void> {}
+
+  /** A zone is there before anything is in it. */
+  async #isUnmade(at: ZonePath): Promise<boolean> {
+    return at.below === '' && !await this.#files.exists(at.path);
+  }
 
   async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {
     if (!this.#zones.includes(at.zone))

@@ -4,16 +4,21 @@ import { ZoneError } from './errors.js';
 import type { ZoneSandbox } from './zones.js';
 
 /** The tools that the façade's verbs can carry. */
-export const zoneToolNames: readonly ToolName[] = ['read', 'write', 'edit', 'list', 'exists', 'delete'];
+export const zoneToolNames: readonly ToolName[] = ['read', 'write', 'edit', 'glob', 'grep', 'list', 'exists', 'delete'];
 
 const TEXT_MAX = 100 << 10;
 const LINES_DEFAULT = 2000;
+const PATHS_MAX = 1000;
+const MATCHES_DEFAULT = 100;
+const LINE_SHOWN = 400;
 
 const hints: Record<string, string> = {
   INVALID: 'Correct the arguments and call again.',
   NOT_FOUND: 'Look for the right path with list or glob.',
   NOT_A_FILE: 'This is a directory: use list or glob.',
   NOT_A_DIRECTORY: 'This is a file: use read, or name its directory.',
+  INVALID_PATTERN: 'Escape special characters that are meant as they are.',
+  PATTERN_TOO_COMPLEX: 'Use a simpler pattern.',
   PATH_ESCAPES: 'Use a path below /workspace.',
   READ_ONLY: 'Write below /workspace.',
   CONFLICT: 'Look at what is there first, then call again.',
@@ -27,8 +32,8 @@ const hints: Record<string, string> = {
 type Args = Record<string, unknown>;
 
 /** A relative path is meant below /workspace, none is /workspace itself. */
-function pathOf(args: Args): string {
-  const path = args['path'];
+function pathOf(args: Args, name = 'path'): string {
+  const path = args[name];
   if (path === undefined || path === '' || path === '.') return '/workspace';
   return String(path).startsWith('/') ? String(path) : `/workspace/${String(path)}`;
 }
@@ -70,19 +75,26 @@ async function write(zones: ZoneSandbox, args: Args): Promise<object> {
 }
 
 async function edit(zones: ZoneSandbox, args: Args): Promise<object> {
-  const path = pathOf(args), oldString = String(args['oldString'] ?? ''), newString = String(args['newString'] ?? '');
-  if (oldString === '') throw new ZoneError('INVALID', 'oldString is empty', path);
-  const parts = (await textOf(zones, path)).split(oldString);
-  const found = parts.length - 1;
-  if (found === 0) throw new ZoneError('NO_MATCH', `the text is not in '${path}'`, path);
-  if (found > 1 && args['replaceAll'] !== true) throw new ZoneError('AMBIGUOUS_MATCH', `the text is ${found} times in '${path}'`, path);
-  const text = parts.join(newString);
-  await zones.write(path, text);
-  return { path, replaced: found, size: new TextEncoder().encode(text).length };
+  const path = pathOf(args);
+  const replaced = await zones.edit(path, String(args['oldString'] ?? ''), String(args['newString'] ?? ''), { all: args['replaceAll'] === true });
+  return { path, replaced, size: (await zones.readBinary(path)).length };
+}
+
+async function glob(zones: ZoneSandbox, args: Args): Promise<object> {
+  const found = await zones.globPage(String(args['pattern']), { path: pathOf(args, 'dirPath'), limit: PATHS_MAX });
+  return { ...found, ...(found.truncated ? { note: 'There are more: narrow the pattern or name a directory further down.' } : {}) };
+}
+
+async function grep(zones: ZoneSandbox, args: Args): Promise<object> {
+  const { matches, truncated } = await zones.grepPage(String(args['pattern']), { path: pathOf(args, 'dirPath'),
+    ...(args['glob'] === undefined ? {} : { include: String(args['glob']) }), ignoreCase: args['ignoreCase'] === true,
+    limit: Number(args['maxResults'] ?? MATCHES_DEFAULT) });
+  return { matches: matches.map(({ path, line, text }) => ({ path, line, text: text.slice(0, LINE_SHOWN) })), truncated,
+    ...(truncated ? { note: 'There are more: narrow pattern, glob or directory, or raise maxResults.' } : {}) };
 }
 
 const verbs: Partial<Record<ToolName, (zones: ZoneSandbox, args: Args) => Promise<object>>> = {
-  read, write, edit,
+  read, write, edit, glob, grep,
   list: async (zones, args) => ({ entries: (await zones.list(pathOf(args))).map((name) => ({ name })), truncated: false }),
   exists: async (zones, args) => ({ exists: await zones.exists(pathOf(args)) }),
   delete: async (zones, args) => {

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
-import type { ZoneBackend } from './backend.js';
+import type { MatchList, PathList } from '../types.js';
+import type { EditAsked, GlobAsked, GrepAsked, ZoneBackend } from './backend.js';
 import { ZoneError, type ZoneCode } from './errors.js';
 import type { ZonePath } from './path.js';
 
@@ -56,6 +57,18 @@ export class WorkerBackend implements ZoneBackend {
     return text(await this.#ask('resolve', at));
   }
 
+  glob(at: ZonePath, asked: GlobAsked): Promise<PathList> {
+    return this.#askJson('glob', at, asked);
+  }
+
+  grep(at: ZonePath, asked: GrepAsked): Promise<MatchList> {
+    return this.#askJson('grep', at, asked);
+  }
+
+  async edit(at: ZonePath, asked: EditAsked): Promise<number> {
+    return (await this.#askJson<{ count: number }>('edit', at, asked)).count;
+  }
+
   /** Ends the worker; a later call starts another. */
   async close(): Promise<void> {
     const child = this.#child;
@@ -66,6 +79,10 @@ export class WorkerBackend implements ZoneBackend {
       child.ref(); // who waits for its end is not ended before it
       child.stdin?.end();
     });
+  }
+
+  async #askJson<T>(verb: string, at: ZonePath, asked: object): Promise<T> {
+    return JSON.parse(text(await this.#ask(verb, at, new TextEncoder().encode(JSON.stringify(asked))))) as T;
   }
 
   async #ask(verb: string, at: ZonePath, data: Uint8Array = new Uint8Array(0)): Promise<Uint8Array> {

@@ -3,8 +3,9 @@ import type { Connection } from '../objects.js';
 import { Sandbox } from '../sandbox.js';
 import { Session } from '../session.js';
 import type { ToolAnswer, ToolName, ToolTarget } from '../tools.js';
+import type { Match, MatchList, PathList } from '../types.js';
 import { Volume } from '../volume.js';
-import { FILE_MAX, type ZoneBackend } from './backend.js';
+import { FILE_MAX, type GlobAsked, type GrepAsked, type ZoneBackend } from './backend.js';
 import { ZoneError } from './errors.js';
 import { HttpBackend } from './http.js';
 import { MemoryBackend } from './memory.js';
@@ -12,6 +13,8 @@ import { parseZonePath, zoneNames, type Zone, type ZonePath } from './path.js';
 import { RemoteBackend } from './remote.js';
 import { callZoneTool, zoneToolNames } from './tools.js';
 import { WorkerBackend } from './worker.js';
+
+const ROOT = '/workspace';
 
 interface Common {
   /** What changes something is READ_ONLY. */
@@ -38,6 +41,9 @@ export type ZonesOptions =
   /** Nothing outlives the object: for tests. */
   | Common & { mode: 'memory' };
 
+export type ZoneGlobOptions = Omit<GlobAsked, 'pattern'> & { path?: string };
+export type ZoneGrepOptions = Omit<GrepAsked, 'pattern'> & { path?: string };
+
 /** The same verbs over every backend; errors are ZoneErrors with the same code for the same cause. */
 export interface ZoneSandbox extends ToolTarget {
   read(path: string): Promise<string>;
@@ -50,6 +56,16 @@ export interface ZoneSandbox extends ToolTarget {
   list(path: string): Promise<string[]>;
   /** Where it lies, for other programs: on this machine, or inside the sandbox. */
   resolve(path: string): Promise<string>;
+  /** Files below a directory, /workspace when left out: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
+  glob(pattern: string, options?: ZoneGlobOptions): Promise<string[]>;
+  /** As glob, and whether there are more. */
+  globPage(pattern: string, options?: ZoneGlobOptions): Promise<PathList>;
+  /** Lines that match a regular expression. */
+  grep(pattern: string, options?: ZoneGrepOptions): Promise<Match[]>;
+  /** As grep, and whether there are more. */
+  grepPage(pattern: string, options?: ZoneGrepOptions): Promise<MatchList>;
+  /** Replaces text, which must be there exactly once unless `all` is set; gives how often it was replaced. */
+  edit(path: string, oldText: string, newText: string, options?: { all?: boolean }): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -96,6 +112,26 @@ class Zones implements ZoneSandbox {
 
   async resolve(path: string): Promise<string> {
     return this.#backend.resolve(parseZonePath(path));
+  }
+
+  async glob(pattern: string, options: ZoneGlobOptions = {}): Promise<string[]> {
+    return (await this.globPage(pattern, options)).paths;
+  }
+
+  async globPage(pattern: string, { path = ROOT, ...rest }: ZoneGlobOptions = {}): Promise<PathList> {
+    return this.#backend.glob(parseZonePath(path), { pattern, ...rest });
+  }
+
+  async grep(pattern: string, options: ZoneGrepOptions = {}): Promise<Match[]> {
+    return (await this.grepPage(pattern, options)).matches;
+  }
+
+  async grepPage(pattern: string, { path = ROOT, ...rest }: ZoneGrepOptions = {}): Promise<MatchList> {
+    return this.#backend.grep(parseZonePath(path), { pattern, ...rest });
+  }
+
+  async edit(path: string, oldText: string, newText: string, { all = false }: { all?: boolean } = {}): Promise<number> {
+    return this.#backend.edit(this.#toChange(path, 'edited'), { old: oldText, new: newText, all });
   }
 
   close(): Promise<void> {
