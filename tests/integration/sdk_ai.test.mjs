@@ -166,7 +166,7 @@ test('types: a consumer of either major is checked', T, async () => {
 
 test('the package holds what it should', T, async (t) => {
   const cache = tempDir(t);
-  const packed = await run(['pack', '--dry-run', '--json', '--cache', cache], { bin: 'npm', cwd: PACKAGE });
+  const packed = await run(['pack', '--dry-run', '--json', '--offline', '--no-update-notifier', '--cache', cache], { bin: 'npm', cwd: PACKAGE });
   assert.equal(packed.code, 0, packed.stderr);
   const parsed = JSON.parse(packed.stdout);
   const [{ files, name }] = Array.isArray(parsed) ? parsed : Object.values(parsed);
