@@ -55,9 +55,6 @@ bool toml_take_newline(struct toml_parser *p);
 int toml_parse_string(struct toml_parser *p, bool one_line, struct str *ret_str) MUST_USE;
 /* At anything that is neither string, array nor table. */
 int toml_parse_scalar(struct toml_parser *p, struct toml_value *value) MUST_USE;
-/* `token` is what stands at p->at; false when it does not look like a date or a time. */
-bool toml_looks_like_time(struct str token);
-int toml_parse_time(struct toml_parser *p, struct str token, struct toml_value *value) MUST_USE;
 
 static inline bool toml_is_bare(int c)
 {

@@ -222,7 +222,7 @@ static bool is_clock(const struct toml_time *time)
     return time->hour <= 23 && time->minute <= 59 && time->second <= 60;
 }
 
-bool toml_looks_like_time(struct str token)
+static bool looks_like_time(struct str token)
 {
     struct toml_time time = {0};
     struct str s = token;
@@ -232,7 +232,7 @@ bool toml_looks_like_time(struct str token)
     return take_int(&s, 4, &time.year) && take_char(&s, '-');
 }
 
-int toml_parse_time(struct toml_parser *p, struct str token, struct toml_value *value)
+static int parse_time(struct toml_parser *p, struct str token, struct toml_value *value)
 {
     struct toml_time time = {0};
     struct str s = token;
@@ -286,8 +286,8 @@ int toml_parse_scalar(struct toml_parser *p, struct toml_value *value)
         value->kind = TOML_BOOL;
         value->flag = token.ptr[0] == 't';
         result = 0;
-    } else if (toml_looks_like_time(token)) {
-        result = toml_parse_time(p, token, value);
+    } else if (looks_like_time(token)) {
+        result = parse_time(p, token, value);
     } else {
         result = parse_number(p, token, value);
     }

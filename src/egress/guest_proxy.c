@@ -5,6 +5,7 @@
 #include "egress/http1.h"
 #include "egress/porter_internal.h"
 #include "egress/socks.h"
+#include "io/http_words.h"
 #include "io/loop.h"
 
 void guest_on_first(struct guest *guest)
@@ -134,7 +135,7 @@ static void begin(struct guest *guest, const struct http1_head *head, size_t hea
     struct err err = {0};
     bool has_three = str_split(&rest, ' ', &method) && str_split(&rest, ' ', &target) &&
                      str_split(&rest, ' ', &version) && rest.len == 0;
-    if (!has_three || !http1_is_token(method) || !str_starts(version, STR("HTTP/1."))) {
+    if (!has_three || !http_is_token(method) || !str_starts(version, STR("HTTP/1."))) {
         (void)err_set(&err, ERR_INVALID, "the request line is not METHOD URL HTTP/1.1");
         guest_fail(guest, &err);
     } else if (str_eq(method, STR("CONNECT"))) {

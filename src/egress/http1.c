@@ -1,27 +1,8 @@
 #include "egress/http1.h"
 
+#include "io/http_words.h"
+
 enum { SKIPPED_MAX = 16 << 10 /* extensions and trailers of one body */ };
-
-/* --- Words --- */
-
-bool http1_is_token(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!is_plain && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
-            return false;
-    }
-    return s.len > 0;
-}
-
-bool http1_is_visible(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] <= 0x20 || s.ptr[i] >= 0x7f)
-            return false;
-    return s.len > 0;
-}
 
 /* --- Heads --- */
 
@@ -58,7 +39,7 @@ static enum http1_step take_field(struct http1_head *head, struct str line)
     struct str name = str_slice(line, 0, colon);
     if (line.ptr[0] == ' ' || line.ptr[0] == '\t')
         return bad(head, "a header line is folded");
-    if (colon == line.len || !http1_is_token(name))
+    if (colon == line.len || !http_is_token(name))
         return bad(head, "a header line is not NAME: VALUE");
     if (head->fields.len == head->fields_max)
         return too_large(head, "too many header lines");

@@ -40,9 +40,6 @@ const struct http1_field *http1_find(const struct http1_head *head, const char *
 /* One of the comma-separated words of all fields of that name, in any case. */
 bool http1_has_word(const struct http1_head *head, const char *name, const char *word);
 
-bool http1_is_token(struct str s);   /* RFC 9110: methods, names of fields */
-bool http1_is_visible(struct str s); /* ASCII without blanks, not empty */
-
 enum http1_framing {
     HTTP1_EMPTY,
     HTTP1_LENGTH,

@@ -67,53 +67,18 @@ static const struct secret_entry *find(const struct secrets *secrets, const stru
     return found;
 }
 
-static int digit_value(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Strict, padding included. False for what is no base64 or too long. */
-static bool decode(struct str text, char out[BASIC_MAX], size_t *ret_len)
-{
-    size_t len = 0, pad = str_ends(text, STR("==")) ? 2 : str_ends(text, STR("=")) ? 1 : 0;
-    if (text.len == 0 || text.len % 4 != 0 || text.len / 4 * 3 > BASIC_MAX)
-        return false;
-    for (size_t i = 0; i < text.len; i += 4) {
-        uint32_t group = 0;
-        for (size_t k = 0; k < 4; k++) {
-            bool is_pad = i + k >= text.len - pad;
-            int digit = is_pad ? 0 : digit_value(text.ptr[i + k]);
-            if (digit < 0)
-                return false;
-            group = group << 6 | (uint32_t)digit;
-        }
-        out[len++] = (char)(group >> 16);
-        out[len++] = (char)(group >> 8);
-        out[len++] = (char)group;
-    }
-    *ret_len = len - pad;
-    return true;
-}
-
 /* "user:password" with one of the two a placeholder. A value with a colon cannot be a user. */
 static bool replace_basic(const struct secrets *secrets, const struct host *host, uint16_t port,
                           struct str name, struct str credentials, struct buf *out)
 {
-    char plain[BASIC_MAX];
-    size_t len;
-    if (!decode(credentials, plain, &len))
+    AUTO_BUF struct buf plain = {0};
+    if (credentials.len > BASIC_MAX / 3 * 4 || !base64_read(credentials, &plain))
         return false;
-    struct str text = str_n(plain, len);
+    struct str text = buf_str(&plain);
     size_t colon = str_find_char(text, ':');
     if (colon == text.len)
         return false;
-    struct str user = str_slice(text, 0, colon), password = str_slice(text, colon + 1, len);
+    struct str user = str_slice(text, 0, colon), password = str_slice(text, colon + 1, text.len);
     const struct secret_entry *entry = find(secrets, host, port, name, password);
     bool is_user = entry == NULL;
     if (is_user)

@@ -4,6 +4,7 @@
 #include "egress/placeholder.h"
 #include "egress/rewrite_internal.h"
 #include "egress/secrets.h"
+#include "io/http_words.h"
 
 enum { METHOD_MAX = 32, TARGET_MAX = 16 << 10 };
 
@@ -56,8 +57,8 @@ static bool read_line(struct rewrite *rewrite, struct line *line)
     struct str rest = rewrite->request.first, version = {0};
     bool has_three = str_split(&rest, ' ', &line->method) && str_split(&rest, ' ', &line->target) &&
                      str_split(&rest, ' ', &version) && rest.len == 0;
-    if (!has_three || str_ends(rewrite->request.first, STR(" ")) || !http1_is_token(line->method) ||
-        line->method.len > METHOD_MAX || !http1_is_visible(line->target))
+    if (!has_three || str_ends(rewrite->request.first, STR(" ")) || !http_is_token(line->method) ||
+        line->method.len > METHOD_MAX || !http_is_visible(line->target))
         return refuse(rewrite, 400, "request_invalid",
                       "the request line is not METHOD PATH HTTP/1.1");
     rewrite->is_head = str_eq(line->method, STR("HEAD"));

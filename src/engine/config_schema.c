@@ -263,13 +263,6 @@ const struct config_key *config_next_key(const struct config_key *after, const c
     return key < config_keys + config_key_count ? key : NULL;
 }
 
-void config_put_path(struct buf *buf, const char *in, const char *name)
-{
-    if (in[0] != '\0')
-        buf_printf(buf, "%s.", in);
-    buf_put_cstr(buf, name);
-}
-
 const char *config_source_name(enum config_source source)
 {
     static const char *const names[] = {"default", "file", "environment"};

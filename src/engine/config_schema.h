@@ -79,8 +79,6 @@ static inline const void *config_field_const(const void *section, const struct c
 {
     return (const char *)section + key->offset;
 }
-/* "sandbox.timeout_seconds" from its parts; `in` may be empty. */
-void config_put_path(struct buf *buf, const char *in, const char *name);
 
 /* What the form asks for, in words: "an address like 127.0.0.1:7070". */
 const char *config_form_name(enum config_form form);
@@ -103,9 +101,6 @@ struct config_setting {
 };
 
 const char *config_source_name(enum config_source source);
-/* "config.toml:7", "$SANDGLASS_HOME" or "default". */
-void config_put_origin(const struct config *config, const struct config_setting *setting,
-                       struct buf *out);
 
 /* Checks the tree against the schema and fills the configuration, defaults included. */
 int config_read(struct config *config, const struct toml_table *root, struct err *err) MUST_USE;

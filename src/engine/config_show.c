@@ -8,7 +8,8 @@
 #include "engine/config.h"
 #include "engine/config_schema.h"
 
-void config_put_origin(const struct config *config, const struct config_setting *setting,
+/* "config.toml:7", "$SANDGLASS_HOME" or "default". */
+static void put_origin(const struct config *config, const struct config_setting *setting,
                        struct buf *out)
 {
     if (setting->source == CONFIG_FROM_FILE)
@@ -113,7 +114,7 @@ static void put_line(const struct config *config, const struct config_setting *s
         put_value(&json, setting);
     }
     buf_put_cstr(out, "  # ");
-    config_put_origin(config, setting, out);
+    put_origin(config, setting, out);
 }
 
 void config_put_settings(const struct config *config, struct buf *out)
@@ -150,7 +151,7 @@ static void put_setting_json(const struct config *config, const struct config_se
     json_key(out, "source"), json_put_cstr(out, config_source_name(setting->source));
     if (setting->source != CONFIG_FROM_DEFAULT) {
         AUTO_BUF struct buf origin = {0};
-        config_put_origin(config, setting, &origin);
+        put_origin(config, setting, &origin);
         json_key(out, "origin"), json_put_str(out, buf_str(&origin));
     }
     json_end_object(out);
@@ -185,7 +186,7 @@ void config_log(const struct config *config)
             put_secret_state(s, &value);
         else if (has_value(s))
             put_value(&json, s);
-        config_put_origin(config, s, &origin);
+        put_origin(config, s, &origin);
         log_debug("config.setting", LOG_VIEW("key", s->path), LOG_VIEW("value", buf_str(&value)),
                   LOG_VIEW("origin", buf_str(&origin)));
     }

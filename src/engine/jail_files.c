@@ -131,10 +131,37 @@ static int ask_write(struct filing *filing, struct err *err)
     return open_contents(filing, err) < 0 ? -1 : send(filing, &question, filing->fd, err);
 }
 
-static int ask(struct filing *filing, struct err *err)
+/* What one verb alone says. */
+static void add_texts(const struct file_request *request, struct jail_file *question)
+{
+    switch (request->op) {
+    case FILE_LIST:
+        question->after = request->after;
+        break;
+    case FILE_APPEND:
+        question->bytes = request->bytes;
+        break;
+    case FILE_EDIT:
+        question->bytes = request->old_text;
+        question->with = request->new_text;
+        break;
+    case FILE_GLOB:
+        question->pattern = request->pattern;
+        break;
+    case FILE_GREP:
+        question->pattern = request->pattern;
+        question->glob = request->include;
+        break;
+    default:
+        break;
+    }
+}
+
+static int ask_plain(struct filing *filing, enum jail_file_verb verb, struct err *err)
 {
     const struct file_request *request = &filing->request;
-    struct jail_file question = {.path = request->path,
+    struct jail_file question = {.verb = verb,
+                                 .path = request->path,
                                  .to = request->to,
                                  .limit = request->limit,
                                  .mode = request->mode,
@@ -143,6 +170,25 @@ static int ask(struct filing *filing, struct err *err)
                                  .replace = request->replace,
                                  .all = request->all,
                                  .ignore_case = request->ignore_case};
+    add_texts(request, &question);
+    return send(filing, &question, -1, err);
+}
+
+static int ask(struct filing *filing, struct err *err)
+{
+    static const enum jail_file_verb verbs[FILE_OP_COUNT] = {
+        [FILE_LIST] = JAIL_FILE_LIST,
+        [FILE_APPEND] = JAIL_FILE_APPEND,
+        [FILE_MKDIR] = JAIL_FILE_MKDIR,
+        [FILE_MOVE] = JAIL_FILE_RENAME,
+        [FILE_DELETE] = JAIL_FILE_DELETE,
+        [FILE_CHMOD] = JAIL_FILE_CHMOD,
+        [FILE_SYMLINK_MAKE] = JAIL_FILE_SYMLINK,
+        [FILE_EDIT] = JAIL_FILE_EDIT,
+        [FILE_GLOB] = JAIL_FILE_GLOB,
+        [FILE_GREP] = JAIL_FILE_GREP,
+    };
+    const struct file_request *request = &filing->request;
     filing->step = DOING;
     switch (request->op) {
     case FILE_STAT:
@@ -151,47 +197,11 @@ static int ask(struct filing *filing, struct err *err)
         return ask_read(filing, err);
     case FILE_WRITE:
         return ask_write(filing, err);
-    case FILE_LIST:
-        question.verb = JAIL_FILE_LIST;
-        question.after = request->after;
-        break;
-    case FILE_APPEND:
-        question.verb = JAIL_FILE_APPEND;
-        question.bytes = request->bytes;
-        break;
-    case FILE_MKDIR:
-        question.verb = JAIL_FILE_MKDIR;
-        break;
-    case FILE_MOVE:
-        question.verb = JAIL_FILE_RENAME;
-        break;
-    case FILE_DELETE:
-        question.verb = JAIL_FILE_DELETE;
-        break;
-    case FILE_CHMOD:
-        question.verb = JAIL_FILE_CHMOD;
-        break;
-    case FILE_SYMLINK_MAKE:
-        question.verb = JAIL_FILE_SYMLINK;
-        break;
-    case FILE_EDIT:
-        question.verb = JAIL_FILE_EDIT;
-        question.bytes = request->old_text;
-        question.with = request->new_text;
-        break;
-    case FILE_GLOB:
-        question.verb = JAIL_FILE_GLOB;
-        question.pattern = request->pattern;
-        break;
-    case FILE_GREP:
-        question.verb = JAIL_FILE_GREP;
-        question.pattern = request->pattern;
-        question.glob = request->include;
-        break;
     case FILE_OP_COUNT:
         return err_set(err, ERR_INVALID, "no such operation");
+    default:
+        return ask_plain(filing, verbs[request->op], err);
     }
-    return send(filing, &question, -1, err);
 }
 
 /* --- Answers --- */

@@ -93,7 +93,6 @@ void runs_on_event(struct context *context, const struct kernel_event *event);
 /* The process is no more. `why`: it did not start, or its jail has gone. */
 void runs_on_death(struct context *context, const struct err *why);
 bool runs_want_output(const struct context *context);
-void runs_on_time(struct context *context);
 /* An answer for all of them. */
 void runs_fail(struct context *context, const struct err *why);
 /* Ends what runs as `status` with that message, variables gone. */

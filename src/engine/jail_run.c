@@ -122,10 +122,7 @@ static void on_before(void *ctx, struct listing *before)
     run_hand_over(run);
 }
 
-static void on_timer(void *ctx)
-{
-    runs_on_time(ctx);
-}
+static void on_timer(void *ctx);
 
 void run_tell_output(struct run *run, const struct kernel_event *event)
 {
@@ -339,8 +336,9 @@ static void interrupt_wanted(struct context *context, struct run *run)
     context_signal(context, SIGINT);
 }
 
-void runs_on_time(struct context *context)
+static void on_timer(void *ctx)
 {
+    struct context *context = ctx;
     struct run *run = context->runs;
     if (run == NULL)
         return;

@@ -201,13 +201,3 @@ int tree_unpack(struct tree *tree, struct str bytes, struct err *err)
     }
     return 0;
 }
-
-void tree_copy(const struct tree *from, struct tree *to)
-{
-    MAP_EACH (entry, &from->nodes) {
-        const struct node *node = entry->value;
-        struct node *copy = tree_put(to, entry->key, node->type, node->mode);
-        tree_set_bytes(to, copy, str_n(node->bytes, node->len));
-        copy->mtime_ns = node->mtime_ns;
-    }
-}

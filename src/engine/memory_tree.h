@@ -25,4 +25,3 @@ int tree_file(struct tree *tree, const struct file_request *request, struct aren
 /* All of it as bytes, and back: INTERNAL when they are not those of a tree. */
 void tree_pack(const struct tree *tree, struct buf *out);
 int tree_unpack(struct tree *tree, struct str bytes, struct err *err) MUST_USE;
-void tree_copy(const struct tree *from, struct tree *to); /* `to` is empty */

@@ -42,7 +42,6 @@ struct answer *session_answer(struct engine *engine, session_done *done, void *c
 void session_save(const struct session *session, struct store_batch *batch);
 
 /* session_life.c */
-struct sandbox *session_sandbox(const struct session *session); /* NULL: none */
 void session_use(struct session *session, struct session_want *want);
 
 /* session_module.c */

@@ -94,7 +94,8 @@ static void make(struct session *session)
         wake(session, NULL, &err);
 }
 
-struct sandbox *session_sandbox(const struct session *session)
+/* NULL: none. */
+static struct sandbox *sandbox_of(const struct session *session)
 {
     return session->sandbox[0] == '\0'
                ? NULL
@@ -104,7 +105,7 @@ struct sandbox *session_sandbox(const struct session *session)
 /* Callers that come at the same moment share what the first one makes. */
 void session_use(struct session *session, struct session_want *want)
 {
-    struct sandbox *sandbox = session_sandbox(session);
+    struct sandbox *sandbox = sandbox_of(session);
     session->info.active_ms = clock_date_ms();
     if (sandbox != NULL && !session->is_making && !session->is_resting) {
         session->info.state = SESSION_ACTIVE;
@@ -234,7 +235,7 @@ static void on_put_aside(void *ctx, UNUSED const struct sandbox_info *info, cons
 static void rest(struct session *session, bool is_deleting, struct answer *answer)
 {
     struct engine *engine = session->engine;
-    struct sandbox *sandbox = session_sandbox(session);
+    struct sandbox *sandbox = sandbox_of(session);
     struct engine_caller caller = caller_of(session);
     if (sandbox == NULL) {
         session->sandbox[0] = '\0';
@@ -288,7 +289,7 @@ void session_tick(struct engine *engine, int64_t now)
 {
     MAP_EACH (entry, &engine->sessions) {
         struct session *session = entry->value;
-        const struct sandbox *sandbox = session_sandbox(session);
+        const struct sandbox *sandbox = sandbox_of(session);
         if (session->info.state != SESSION_ACTIVE || session->is_making || session->is_resting ||
             session->is_deleting || session->info.idle_ms == 0 || sandbox == NULL)
             continue;

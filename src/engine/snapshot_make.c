@@ -59,12 +59,9 @@ static void record(struct snapshot *snapshot, store_done *done, void *ctx)
     store_commit(batch, STORE_DURABLE, done, ctx);
 }
 
-static void fail(struct shooting *shooting, const struct err *why)
+/* It came to nothing: its row goes, and who listens hears why. */
+static void forget(struct engine *engine, struct snapshot *snapshot, const struct err *why)
 {
-    struct engine *engine = shooting->engine;
-    struct snapshot *snapshot = shooting->snapshot;
-    log_warn("snapshot.failed", LOG_VIEW("snapshot", snapshot->info.id),
-             LOG_ID("sandbox", str_of(shooting->sandbox_id)), LOG_STR("error", why->msg));
     struct store_batch *batch = store_begin(engine->store);
     store_remove(batch, &store_snapshots, snapshot->info.id);
     feed_publish(engine, batch, EVENT_SNAPSHOT_FAILED, snapshot->info.tenant, snapshot->info.id,
@@ -72,6 +69,15 @@ static void fail(struct shooting *shooting, const struct err *why)
     store_commit(batch, STORE_QUICK, NULL, NULL);
     (void)map_remove(&engine->snapshots, snapshot->info.id);
     (void)snapshot_free(snapshot);
+}
+
+static void fail(struct shooting *shooting, const struct err *why)
+{
+    struct engine *engine = shooting->engine;
+    struct snapshot *snapshot = shooting->snapshot;
+    log_warn("snapshot.failed", LOG_VIEW("snapshot", snapshot->info.id),
+             LOG_ID("sandbox", str_of(shooting->sandbox_id)), LOG_STR("error", why->msg));
+    forget(engine, snapshot, why);
     answer_give(shooting->answer, why);
     free(shooting);
 }
@@ -243,13 +249,7 @@ void snapshot_build_failed(struct engine *engine, struct str id, const struct er
     log_warn("snapshot.failed", LOG_VIEW("snapshot", snapshot->info.id),
              LOG_VIEW("slug", snapshot->info.slug), LOG_STR("error", why->msg));
     note_configured(snapshot, "failed", why->msg);
-    struct store_batch *batch = store_begin(engine->store);
-    store_remove(batch, &store_snapshots, snapshot->info.id);
-    feed_publish(engine, batch, EVENT_SNAPSHOT_FAILED, snapshot->info.tenant, snapshot->info.id,
-                 (struct str){0}, "failed", why->msg);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-    (void)map_remove(&engine->snapshots, snapshot->info.id);
-    (void)snapshot_free(snapshot);
+    forget(engine, snapshot, why);
 }
 
 /* Of one that somebody else makes or has made. */

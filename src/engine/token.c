@@ -169,21 +169,6 @@ void engine_token_create(struct engine *engine, const struct token_spec *spec, t
     explicit_bzero(secret, sizeof secret);
 }
 
-void engine_token_adopt(struct engine *engine, const struct token_spec *spec, struct str secret,
-                        engine_done *done, void *ctx)
-{
-    struct answer *answer = answer_plain(engine, done, ctx);
-    struct err err = {0};
-    char hash[HASH_HEX_SIZE];
-    hash_sha256_hex(secret, hash);
-    if (check(spec, &err) < 0)
-        answer_give(answer, &err);
-    else if (map_has(&engine->tokens, str_of(hash)))
-        answer_give(answer, NULL);
-    else
-        add(answer, spec, secret);
-}
-
 bool engine_token_find(struct engine *engine, struct str secret, struct token_info *ret_token)
 {
     loop_assert(engine->loop);

@@ -36,9 +36,6 @@ typedef void token_done(void *ctx, const struct token_info *token, const char *s
                         const struct err *why);
 void engine_token_create(struct engine *engine, const struct token_spec *spec, token_done *done,
                          void *ctx);
-/* One that exists elsewhere (the first token's file): known from now on, unless it is already. */
-void engine_token_adopt(struct engine *engine, const struct token_spec *spec, struct str secret,
-                        engine_done *done, void *ctx);
 /* True when `secret` is a token that holds now. Its time does not depend on how nearly it is. */
 bool engine_token_find(struct engine *engine, struct str secret, struct token_info *ret_token);
 int engine_token_list(struct engine *engine, struct arena *arena, struct token_info **ret_tokens,

@@ -184,11 +184,6 @@ struct files_watch *files_watch_free(struct files_watch *watch)
     return NULL;
 }
 
-int files_watch_fd(const struct files_watch *watch)
-{
-    return watch->inotify_fd;
-}
-
 /* A directory left its place: its watches would go on under a wrong name. */
 static void drop_below(struct files_watch *watch, struct str path)
 {

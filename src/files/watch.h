@@ -37,8 +37,6 @@ struct files_watch *files_watch_free(struct files_watch *watch);
 DEFINE_FREEP(files_watch)
 #define AUTO_FILES_WATCH AUTO(files_watch_freep)
 
-/* Readable when there are news; for a loop. */
-int files_watch_fd(const struct files_watch *watch);
 /* 1 with an event, 0 when none came in time. A timeout of 0 does not wait, -1 waits for ever. */
 int files_watch_next(struct files_watch *watch, int timeout_ms, struct files_event *ret_event,
                      struct err *err) MUST_USE;

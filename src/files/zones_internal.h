@@ -1,5 +1,7 @@
 #pragma once
 
+/* The zones from inside, for zones.c, zone_find.c and zone_lock.c: which trees there are. */
+
 #include "files/zones.h"
 
 struct zones {

@@ -2,22 +2,12 @@
 
 #include "base/err.h"
 #include "io/fetch_internal.h"
-
-static bool is_token(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!is_plain && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
-            return false;
-    }
-    return s.len > 0;
-}
+#include "io/http_words.h"
 
 int fetch_check_method(struct str method, struct err *err)
 {
     static const char *const refused[] = {"CONNECT", "TRACE", "TRACK"};
-    if (!is_token(method) || method.len > 20)
+    if (!http_is_token(method) || method.len > 20)
         return err_set(err, ERR_INVALID, "the method must be one word like GET");
     for (size_t i = 0; i < countof(refused); i++)
         if (str_eq_nocase(method, str_of(refused[i])))
@@ -39,7 +29,7 @@ static bool is_ours(struct str name)
 
 int fetch_check_header(struct str name, struct str value, struct err *err)
 {
-    if (!is_token(name) || name.len > 256)
+    if (!http_is_token(name) || name.len > 256)
         return err_set(err, ERR_INVALID,
                        "a header's name must be one word of letters, digits "
                        "and '-'");

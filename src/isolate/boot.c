@@ -3,7 +3,7 @@
  *   isolate_boot OUTDIR core.js PIECE.js...
  *
  * gives OUTDIR/template.bin (the image of a fresh isolate), entries.bin (the functions in it that
- * the host calls), version.bin, key.bin (names the engine and the bootstrap: images of isolates
+ * the host calls), key.bin (names the engine and the bootstrap: images of isolates
  * from another build are refused by it) and PIECE.bin (bytecode, for the first use). */
 
 #include <errno.h>
@@ -34,7 +34,6 @@ struct boot {
     struct piece pieces[PIECES_MAX];
     size_t count;
     struct entries entries;
-    char version[48];
     const char *failed; /* the piece that did not work */
 };
 
@@ -67,7 +66,6 @@ static int write_part(const struct boot *boot, const char *name, struct str byte
 static void compile_pieces(struct vm *vm, void *arg)
 {
     struct boot *boot = arg;
-    (void)snprintf(boot->version, sizeof boot->version, "quickjs-ng %s", vm_engine_version(vm));
     for (size_t i = 0; i < boot->count; i++) {
         struct piece *piece = &boot->pieces[i];
         boot->failed = piece->name;
@@ -144,7 +142,7 @@ static int write_parts(const struct boot *boot, struct str template, struct err 
     if (write_part(boot, "template", template, err) < 0 ||
         write_part(boot, "entries", str_n((const char *)&boot->entries, sizeof boot->entries),
                    err) < 0 ||
-        write_part(boot, "version", str_of(boot->version), err) < 0 || write_key(boot, err) < 0)
+        write_key(boot, err) < 0)
         return -1;
     for (size_t i = 1; i < boot->count; i++)
         if (write_part(boot, boot->pieces[i].name, buf_str(&boot->pieces[i].bytecode), err) < 0)

@@ -89,7 +89,7 @@ static vm_value op_elapsed(struct isolate *isolate, UNUSED const vm_value *args,
 static vm_value op_chunk(struct isolate *isolate, const vm_value *args, size_t count)
 {
     struct str name = text_at(isolate, args, count, 0);
-    static const char *const no_code[] = {"template", "entries", "version", "key"};
+    static const char *const no_code[] = {"template", "entries", "key"};
     struct str bytecode = bootstrap_part(name);
     for (size_t i = 0; i < countof(no_code); i++)
         if (str_eq(name, str_of(no_code[i])))

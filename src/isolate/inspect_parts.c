@@ -32,7 +32,7 @@ vm_value walk_peek(struct walk *walk, const char *what, vm_value value, double m
     return answer;
 }
 
-struct str walk_peek_text(struct walk *walk, const char *what, vm_value value)
+static struct str peek_text(struct walk *walk, const char *what, vm_value value)
 {
     struct str text = {0};
     vm_value answer = walk_peek(walk, what, value, 0);
@@ -90,7 +90,7 @@ bool walk_has_own_to_string(struct walk *walk, vm_value object)
     for (int i = 0; i < CHAIN_MAX && vm_kind_of(at) == VM_OBJECT && !found; i++) {
         vm_value method = vm_undefined(), up;
         if (vm_slot_of(vm, at, "toString", &method) == VM_SLOT_DATA) {
-            struct str source = walk_peek_text(walk, "source", method);
+            struct str source = peek_text(walk, "source", method);
             vm_drop(vm, method);
             found = source.len > 0 && str_find(source, STR("[native")) == source.len &&
                     !str_eq(source, STR("function toStrin"));
@@ -166,7 +166,7 @@ static struct str function_base(struct walk *walk, vm_value function, struct str
     struct arena *arena = walk->how->arena;
     struct vm *vm = walk->how->vm;
     struct str name = str_slice(text_of(walk, function, "name"), 0, NAME_MAX_LEN);
-    if (str_starts(walk_peek_text(walk, "source", function), STR("class"))) {
+    if (str_starts(peek_text(walk, "source", function), STR("class"))) {
         vm_value parent = vm_prototype(vm, function);
         struct str super =
             vm_kind_of(parent) == VM_OBJECT ? text_of(walk, parent, "name") : STR("");
@@ -341,9 +341,9 @@ static struct str shape_base(struct walk *walk, const struct shape *shape, vm_va
     case VM_CLASS_ERROR:
         return error_base(walk, object, shape->name);
     case VM_CLASS_DATE:
-        return walk_peek_text(walk, "date", object);
+        return peek_text(walk, "date", object);
     case VM_CLASS_REGEXP:
-        return walk_peek_text(walk, "regexp", object);
+        return peek_text(walk, "regexp", object);
     case VM_CLASS_BOXED:
         return box_base(walk, object, shape->name);
     default:
@@ -356,7 +356,7 @@ struct shape shape_of(struct walk *walk, vm_value object)
     struct shape shape = {
         .class = vm_class_of(walk->how->vm, object), .open = STR("{"), .close = STR("}")};
     shape.name = constructor_name(walk, object);
-    struct str tag = walk_peek_text(walk, "tag", object);
+    struct str tag = peek_text(walk, "tag", object);
     const char *fallback = fallback_name(shape.class);
     switch (shape.class) {
     case VM_CLASS_ARRAY:

@@ -22,7 +22,6 @@ bool walk_is_full(struct walk *walk);
 struct str walk_primitive(struct walk *walk, vm_value value);
 /* Asks the bootstrap; undefined when it threw. */
 vm_value walk_peek(struct walk *walk, const char *what, vm_value value, double max);
-struct str walk_peek_text(struct walk *walk, const char *what, vm_value value);
 double walk_number(struct walk *walk, vm_value object, const char *name); /* 0 when it is none */
 /* The object says itself how it looks. */
 bool walk_custom(struct walk *walk, vm_value object, struct str *ret_text);

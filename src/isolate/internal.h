@@ -62,9 +62,6 @@ extern const struct vm_hooks host_hooks;
 
 struct inspect host_inspect(struct isolate *isolate);
 struct vm_limits host_vm_limits(const struct isolate_limits *limits);
-/* Takes an instance from the spares, or makes one. */
-int engine_take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err *err) MUST_USE;
-void engine_give_vm(struct isolate_engine *engine, struct vm *vm);
 /* A new isolate without state: a vm and limits. */
 int isolate_bare(struct isolate_engine *engine, const struct isolate_limits *limits,
                  struct isolate **ret_isolate, struct err *err) MUST_USE;

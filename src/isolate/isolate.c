@@ -145,12 +145,8 @@ int isolate_engine_warm(struct isolate_engine *engine, struct err *err)
     return 0;
 }
 
-const char *isolate_engine_version(UNUSED const struct isolate_engine *engine)
-{
-    return bootstrap_part(STR("version")).ptr;
-}
-
-int engine_take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err *err)
+/* From the spares, or a new one. */
+static int take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err *err)
 {
     if (engine->spare_count == 0)
         return vm_new(ret_vm, err);
@@ -158,7 +154,7 @@ int engine_take_vm(struct isolate_engine *engine, struct vm **ret_vm, struct err
     return 0;
 }
 
-void engine_give_vm(struct isolate_engine *engine, struct vm *vm)
+static void give_vm(struct isolate_engine *engine, struct vm *vm)
 {
     if (engine->spare_count < SPARES_MAX)
         engine->spares[engine->spare_count++] = vm;
@@ -172,7 +168,7 @@ int isolate_bare(struct isolate_engine *engine, const struct isolate_limits *lim
                  struct isolate **ret_isolate, struct err *err)
 {
     struct vm *vm = NULL;
-    if (engine_take_vm(engine, &vm, err) < 0)
+    if (take_vm(engine, &vm, err) < 0)
         return -1;
     struct isolate *isolate = mem_alloc(sizeof *isolate);
     isolate->engine = engine;
@@ -209,7 +205,7 @@ struct isolate *isolate_free(struct isolate *isolate)
     }
     vm_set_hooks(isolate->vm, NULL, NULL);
     vm_set_arena(isolate->vm, NULL);
-    engine_give_vm(isolate->engine, isolate->vm);
+    give_vm(isolate->engine, isolate->vm);
     arena_done(&isolate->arena);
     buf_done(&isolate->code);
     buf_done(&isolate->names);

@@ -88,7 +88,6 @@ DEFINE_FREEP(isolate_engine)
 int isolate_engine_forked(struct isolate_engine *engine, struct err *err) MUST_USE;
 /* Makes an isolate and runs a line in it, so that the next one finds everything in place. */
 int isolate_engine_warm(struct isolate_engine *engine, struct err *err) MUST_USE;
-const char *isolate_engine_version(const struct isolate_engine *engine); /* "quickjs-ng 0.16.2" */
 
 int isolate_new(struct isolate_engine *engine, const struct isolate_limits *limits,
                 struct isolate **ret_isolate, struct err *err) MUST_USE;

@@ -66,7 +66,8 @@ uint32_t vm_put_text(struct vm *vm, struct str text)
     return at;
 }
 
-struct str vm_copy_cstr(struct vm *vm, uint32_t at)
+/* A NUL-terminated text of the engine, copied to the run's arena. */
+static struct str copy_cstr(struct vm *vm, uint32_t at)
 {
     const char *text = (const char *)vm_at(vm, at, 1);
     size_t room = (size_t)MIN(vm->memory->size - at, (uint64_t)CSTR_MAX);
@@ -179,9 +180,8 @@ u32 engine_import_host_module_normalize(struct engine_host_env *host, u32 base, 
 {
     struct vm *vm = vm_of(host);
     struct str found = STR("modules are not available here");
-    bool ok =
-        vm->hooks != NULL && vm->hooks->resolve != NULL &&
-        vm->hooks->resolve(vm, vm->user, vm_copy_cstr(vm, base), vm_copy_cstr(vm, name), &found);
+    bool ok = vm->hooks != NULL && vm->hooks->resolve != NULL &&
+              vm->hooks->resolve(vm, vm->user, copy_cstr(vm, base), copy_cstr(vm, name), &found);
     u32 at = answer_text(vm, ok, found);
     vm->frame.engine = 1;
     return at;
@@ -192,7 +192,7 @@ u32 engine_import_host_module_load(struct engine_host_env *host, u32 name, u32 l
     struct vm *vm = vm_of(host);
     struct str source = STR("modules are not available here");
     bool ok = vm->hooks != NULL && vm->hooks->load != NULL &&
-              vm->hooks->load(vm, vm->user, vm_copy_cstr(vm, name), &source);
+              vm->hooks->load(vm, vm->user, copy_cstr(vm, name), &source);
     u32 at = answer_text(vm, ok, source);
     if (ok)
         vm_store32(vm, length, (u32)source.len);
@@ -359,11 +359,6 @@ uint64_t vm_memory_size(const struct vm *vm)
 const char *vm_engine_key(void)
 {
     return ENGINE_KEY;
-}
-
-const char *vm_engine_version(struct vm *vm)
-{
-    return vm_copy_cstr(vm, ENGINE(vm, engine_qjs_get_quickjs_version(&vm->engine))).ptr;
 }
 
 uint64_t vm_seed(struct vm *vm)

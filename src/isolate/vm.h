@@ -113,7 +113,6 @@ bool vm_is_expired(struct vm *vm);
 uint64_t vm_memory_size(const struct vm *vm);
 /* The VM_KEY_LEN hex digits that name this engine. */
 const char *vm_engine_key(void);
-const char *vm_engine_version(struct vm *vm); /* under vm_try */
 
 /* Images. Taken and loaded between calls only. */
 int vm_save(struct vm *vm, struct vm_image **ret_image, struct err *err) MUST_USE;
@@ -187,7 +186,6 @@ vm_value vm_prototype(struct vm *vm, vm_value object);
 vm_value vm_proxy_target(struct vm *vm, vm_value proxy);
 enum vm_promise vm_promise_state(struct vm *vm, vm_value promise);
 vm_value vm_promise_result(struct vm *vm, vm_value promise);
-bool vm_is_same(struct vm *vm, vm_value a, vm_value b);
 bool vm_is_instance(struct vm *vm, vm_value value, vm_value constructor);
 
 /* JS: call, evaluate, go on. */
@@ -202,7 +200,6 @@ vm_value vm_eval_bytecode(struct vm *vm, struct str bytecode);
 bool vm_is_module(struct vm *vm, struct str code);
 /* One job of the queue: 1, 0 when there is none, -1 when it threw (the exception waits). */
 int vm_run_job(struct vm *vm);
-bool vm_has_job(struct vm *vm);
 vm_value vm_parse_json(struct vm *vm, struct str text);
 
 vm_value vm_take_exception(struct vm *vm);

@@ -94,8 +94,6 @@ uint32_t vm_alloc(struct vm *vm, uint32_t size);
 void vm_release(struct vm *vm, uint32_t at);
 /* Copies `text` in, with a NUL behind it; vm_release frees it. */
 uint32_t vm_put_text(struct vm *vm, struct str text);
-/* A NUL-terminated text of the engine, copied to the run's arena. */
-struct str vm_copy_cstr(struct vm *vm, uint32_t at);
 
 void vm_forget_exception(struct vm *vm);
 uint32_t vm_new_atom(struct vm *vm, struct str name);

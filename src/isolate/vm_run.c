@@ -84,11 +84,6 @@ bool vm_is_module(struct vm *vm, struct str code)
     return is != 0;
 }
 
-bool vm_has_job(struct vm *vm)
-{
-    return ENGINE(vm, engine_JS_IsJobPending(&vm->engine, vm->runtime)) != 0;
-}
-
 int vm_run_job(struct vm *vm)
 {
     uint32_t out = vm_alloc(vm, 4);

@@ -344,11 +344,6 @@ vm_value vm_promise_result(struct vm *vm, vm_value promise)
     return ENGINE(vm, engine_JS_PromiseResult(&vm->engine, vm->context, promise));
 }
 
-bool vm_is_same(struct vm *vm, vm_value a, vm_value b)
-{
-    return a == b || ENGINE(vm, engine_JS_IsSameValue(&vm->engine, vm->context, a, b)) == 1;
-}
-
 bool vm_is_instance(struct vm *vm, vm_value value, vm_value constructor)
 {
     uint32_t is = ENGINE(vm, engine_JS_IsInstanceOf(&vm->engine, vm->context, value, constructor));

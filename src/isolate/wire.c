@@ -53,7 +53,7 @@ bool isolate_wire_get_u32(struct str *body, uint32_t *ret_n)
     return true;
 }
 
-bool isolate_wire_get_u64(struct str *body, uint64_t *ret_n)
+static bool get_u64(struct str *body, uint64_t *ret_n)
 {
     if (body->len < sizeof *ret_n)
         return false;
@@ -112,14 +112,14 @@ bool isolate_wire_get_limits(struct str *body, struct isolate_limits *ret_limits
     struct isolate_limits limits = {0};
     uint64_t timeout = 0;
     uint32_t depth = 0;
-    bool ok =
-        isolate_wire_get_u64(body, &timeout) && isolate_wire_get_u64(body, &limits.memory_bytes) &&
-        isolate_wire_get_u32(body, &limits.stack_bytes) &&
-        isolate_wire_get_u32(body, &limits.code_chars) &&
-        isolate_wire_get_u32(body, &limits.console_lines) &&
-        isolate_wire_get_u32(body, &limits.line_bytes) && isolate_wire_get_u32(body, &depth) &&
-        isolate_wire_get_u32(body, &limits.result_items) &&
-        isolate_wire_get_u32(body, &limits.result_bytes);
+    bool ok = get_u64(body, &timeout) && get_u64(body, &limits.memory_bytes) &&
+              isolate_wire_get_u32(body, &limits.stack_bytes) &&
+              isolate_wire_get_u32(body, &limits.code_chars) &&
+              isolate_wire_get_u32(body, &limits.console_lines) &&
+              isolate_wire_get_u32(body, &limits.line_bytes) &&
+              isolate_wire_get_u32(body, &depth) &&
+              isolate_wire_get_u32(body, &limits.result_items) &&
+              isolate_wire_get_u32(body, &limits.result_bytes);
     if (!ok || timeout > 3600000 || depth > 1000)
         return false;
     limits.timeout_ms = (int64_t)timeout;
@@ -220,10 +220,9 @@ bool isolate_wire_get_result(struct str *body, struct isolate_result *ret_result
     uint64_t runtime = 0;
     isolate_result_done(ret_result);
     bool ok = isolate_wire_get_u32(body, &status) && status <= ISOLATE_CRASH &&
-              isolate_wire_get_u32(body, &flags) && isolate_wire_get_u64(body, &runtime);
+              isolate_wire_get_u32(body, &flags) && get_u64(body, &runtime);
     for (int i = 0; ok && i < 2; i++)
-        ok = isolate_wire_get_u64(body, &ret_result->lines[i]) &&
-             isolate_wire_get_u64(body, &ret_result->dropped[i]);
+        ok = get_u64(body, &ret_result->lines[i]) && get_u64(body, &ret_result->dropped[i]);
     ok = ok && get_json(body, &ret_result->json) && get_text(body, RESULT_MAX, &ret_result->text) &&
          get_text(body, RESULT_ERROR_MAX, &ret_result->error_name) &&
          get_text(body, RESULT_ERROR_MAX, &ret_result->error_message) &&

@@ -54,7 +54,6 @@ void isolate_wire_end(struct buf *out); /* of the one frame in the buffer */
 int isolate_wire_take(const struct buf *in, struct isolate_wire_frame *ret_frame, struct err *err);
 /* Fields from the front of `*body`; false when they are not there. */
 bool isolate_wire_get_u32(struct str *body, uint32_t *ret_n) MUST_USE;
-bool isolate_wire_get_u64(struct str *body, uint64_t *ret_n) MUST_USE;
 bool isolate_wire_get_str(struct str *body, struct str *ret_text) MUST_USE;
 
 void isolate_wire_put_limits(struct buf *out, const struct isolate_limits *limits);

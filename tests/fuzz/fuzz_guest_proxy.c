@@ -13,6 +13,7 @@
 #include "egress/http1.h"
 #include "egress/porter_internal.h"
 #include "egress/socks.h"
+#include "io/http_words.h"
 
 enum { HEAD_BYTES = 4096 };
 
@@ -88,9 +89,9 @@ void guest_begin_tunnel(struct guest *guest)
 void guest_dial(struct guest *guest, const char *scheme, struct str method, struct str path,
                 UNUSED dial_done *done)
 {
-    assert(strcmp(scheme, "http") == 0 && http1_is_token(method));
+    assert(strcmp(scheme, "http") == 0 && http_is_token(method));
     assert(!str_eq(method, STR("CONNECT")));
-    assert(path.len > 0 && path.ptr[0] == '/' && http1_is_visible(path));
+    assert(path.len > 0 && path.ptr[0] == '/' && http_is_visible(path));
     end(guest, DIALS, "");
 }
 

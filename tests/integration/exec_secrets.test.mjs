@@ -1,47 +1,23 @@
 // Keys that programs in a jail use and never see: `sandglass exec --secret` against TLS servers of the test's own. The
 // cases are named after the catalogue of attacks.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run, tempDir } from './lib.mjs';
-import { OPENSSL, makeCerts, nameServer, server, spellings } from './net.mjs';
+import { run } from './lib.mjs';
+import { OPENSSL } from './net.mjs';
+import { keyStage } from './secrets_lib.mjs';
 
 const timeout = 120_000;
-const NAMES = ['ok.test', 'ok2.test', 'sub.ok.test'];
 const found = (program) => existsSync(`/usr/bin/${program}`);
-
-function answer(got, response) {
-  const key = got.headers.authorization ?? got.headers['x-api-key'] ?? '';
-  if (got.path === '/echo') {
-    response.writeHead(got.query.get('status') ?? 200, { 'x-echo': key, 'content-type': 'text/plain' });
-    response.end(`you sent ${key}`);
-  } else if (got.path === '/drops') {
-    response.writeHead(200);
-    const bytes = [...`<${key}>`];
-    const next = () => (bytes.length ? response.write(bytes.shift(), next) : response.end());
-    next();
-  } else response.end(`ok ${got.method} ${got.url}`);
-}
 
 async function setup(t) {
   if (!OPENSSL) return { skip: 'openssl is not installed' };
-  const dir = tempDir(t), certs = makeCerts(dir, NAMES);
-  const value = 'cnry_' + randomBytes(16).toString('hex');
-  const tls = await server(t, answer, certs), other = await server(t, answer, certs), plain = await server(t, answer);
-  const dns = await nameServer(t, Object.fromEntries(NAMES.map((name) => [name, '127.0.0.1'])));
-  const ports = [tls.port, other.port, plain.port];
-  const opened = NAMES.flatMap((name) => ports.map((port) => `"${name}=127.0.0.1:${port}"`));
-  const config = join(dir, 'config.toml');
-  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\nca_file = "${certs.ca}"\nprivate = [${opened}]\n`);
-  const allow = NAMES.flatMap((name) => ports.flatMap((port) => ['--allow-host', `${name}:${port}`]));
-  const env = { ...process.env, SG_CANARY: value };
-  const stage = { dir, value, tls, other, plain, certs, config, all: [tls, other, plain] };
+  const stage = await keyStage(t);
   stage.exec = async (command, ...more) => {
-    const ran = await run(['exec', '--json', '--config', config, ...allow, '--secret', `KEY=env:SG_CANARY@ok.test:${tls.port}`,
-      ...more, '--', ...command], { env });
-    for (const spelled of spellings(value)) assert.ok(!(ran.stdout + ran.stderr).includes(spelled), 'the value came out');
+    const ran = await run(['exec', '--json', '--config', stage.config, ...stage.allow, '--secret', stage.secret,
+      ...more, '--', ...command], { env: stage.env });
+    stage.check(ran);
     return JSON.parse(ran.stdout);
   };
   const control = await stage.exec(['true']);
@@ -98,7 +74,7 @@ test('SEC-03: a placeholder elsewhere stays one', { timeout }, async (t) => {
   const texts = stage.all.flatMap((one) => one.seen.map((got) => got.text));
   assert.equal(texts.length, calls.length);
   for (const text of texts) {
-    for (const spelled of spellings(stage.value)) assert.ok(!text.includes(spelled), text);
+    for (const spelled of stage.hidden) assert.ok(!text.includes(spelled), text);
     assert.match(text, /sgs_/);
   }
 });
@@ -151,7 +127,7 @@ print("hits", hits, "looked", looked > 50)
 test('SEC-01: the value is in no environment, argument or file outside', { timeout }, async (t) => {
   const stage = await setup(t);
   if (stage.skip) return t.skip(stage.skip);
-  const own = (text) => spellings(stage.value).some((spelled) => text.includes(spelled));
+  const own = (text) => stage.hidden.some((spelled) => text.includes(spelled));
   const seen = [];
   // Runs in this process, whose own environment has no canary, while the jail waits for its answer.
   stage.tls.server.prependListener('request', () => {
@@ -173,10 +149,8 @@ test('a host that nobody vouches for gets nothing, and the client an answer', { 
   if (stage.skip) return t.skip(stage.skip);
   const config = join(stage.dir, 'strict.toml');
   writeFileSync(config, readFileSync(stage.config, 'utf8').replace(/ca_file = .*\n/, ''));
-  const env = { ...process.env, SG_CANARY: stage.value };
-  const ran = await run(['exec', '--json', '--config', config, '--allow-host', `ok.test:${stage.tls.port}`, '--secret',
-    `KEY=env:SG_CANARY@ok.test:${stage.tls.port}`, '--', 'sh', '-c',
-    `curl -sS -H "Authorization: Bearer $KEY" https://ok.test:${stage.tls.port}/echo`], { env });
+  const ran = await run(['exec', '--json', '--config', config, '--allow-host', stage.at, '--secret', stage.secret,
+    '--', 'sh', '-c', `curl -sS -H "Authorization: Bearer $KEY" https://${stage.at}/echo`], { env: stage.env });
   assert.match(JSON.parse(ran.stdout).stdout, /"error":\{"code":"forbidden"/, ran.stdout);
   assert.equal(stage.tls.seen.length, 0);
 });

@@ -4,63 +4,27 @@ import assert from 'node:assert';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync, readSync, readdirSync, writeFileSync } from 'node:fs';
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import test from 'node:test';
-import { BIN, isSanitized, run as start, tempDir, until } from './lib.mjs';
-import { OPENSSL, makeCerts, nameServer, server, spellings } from './net.mjs';
+import { BIN, isSanitized, run as start, until } from './lib.mjs';
+import { OPENSSL } from './net.mjs';
+import { keyStage } from './secrets_lib.mjs';
 
 const skip = OPENSSL ? false : 'openssl is not installed';
-const NAMES = ['ok.test', 'ok2.test', 'sub.ok.test'];
-
-// What servers do, by path.
-function answer(got, response) {
-  const key = got.headers.authorization ?? got.headers['x-api-key'] ?? '';
-  if (got.path === '/echo') {
-    response.writeHead(got.query.get('status') ?? 200, { 'x-echo': key, 'content-type': 'text/plain' });
-    response.end(`you sent ${key}`);
-  } else if (got.path === '/drops') {
-    response.writeHead(200);
-    const bytes = [...`<${key}>`];
-    const next = () => (bytes.length ? response.write(bytes.shift(), next) : response.end());
-    next();
-  } else if (got.path === '/spelled') {
-    response.end(JSON.stringify({ json: JSON.stringify(key), url: encodeURIComponent(key),
-      base64: Buffer.from(key).toString('base64'), hex: Buffer.from(key).toString('hex') }));
-  } else if (got.path === '/to') {
-    response.writeHead(302, { location: got.query.get('url') });
-    response.end();
-  } else if (got.path === '/slow') {
-    response.write('begun');
-  } else response.end('ok');
-}
 
 async function setup(t) {
-  const dir = tempDir(t), certs = makeCerts(dir, NAMES);
-  const value = 'cnry_' + randomBytes(16).toString('hex');
-  const tls = await server(t, answer, certs), other = await server(t, answer, certs), plain = await server(t, answer);
-  const dns = await nameServer(t, Object.fromEntries(NAMES.map((name) => [name, '127.0.0.1'])));
-  const ports = [tls.port, other.port, plain.port];
-  const opened = NAMES.flatMap((name) => ports.map((port) => `"${name}=127.0.0.1:${port}"`));
-  const config = join(dir, 'config.toml');
-  const settings = `[egress]\ndns_servers = ["${dns.address}"]\nca_file = "${certs.ca}"\nprivate = [${opened}]\n`;
-  writeFileSync(config, settings);
-  const allow = NAMES.flatMap((name) => ports.flatMap((port) => ['--allow-host', `${name}:${port}`]));
-  const secret = `KEY=env:SG_CANARY@ok.test:${tls.port}`;
-  const env = { ...process.env, SG_CANARY: value };
-  return {
-    dir, value, tls, other, plain, config, settings, allow, secret, env, all: [tls, other, plain],
-    args: (code, ...more) => ['run', '--config', config, ...allow, '--secret', secret,
-      ...(more.includes('--timeout') ? [] : ['--timeout', '5000']), ...more, '-e', code],
-    // The value of the code, which is also searched for the canary.
-    async run(code, ...more) {
-      const { code: exit, stdout, stderr } = await start(this.args(code, '--json', ...more), { env });
-      for (const spelled of spellings(value)) assert.ok(!(stdout + stderr).includes(spelled), stdout + stderr);
-      const result = JSON.parse(stdout);
-      assert.strictEqual(exit, 0, stdout);
-      return result.value ?? result.result;
-    },
+  const it = await keyStage(t);
+  it.args = (code, ...more) => ['run', '--config', it.config, ...it.allow, '--secret', it.secret,
+    ...(more.includes('--timeout') ? [] : ['--timeout', '5000']), ...more, '-e', code];
+  // The value of the code, which is also searched for the canary.
+  it.run = async (code, ...more) => {
+    const ran = await start(it.args(code, '--json', ...more), { env: it.env });
+    it.check(ran);
+    const result = JSON.parse(ran.stdout);
+    assert.strictEqual(ran.code, 0, ran.stdout);
+    return result.value ?? result.result;
   };
+  return it;
 }
 
 const PLACEHOLDER = /^sgs_[a-z2-7]{32}$/;
@@ -186,7 +150,7 @@ test('SEC-01: no process shows the value, and no core file holds it', { skip }, 
   assert.strictEqual(it.tls.seen[0].headers['x-api-key'], it.value);
   const workers = children(child.pid);
   assert.ok(workers.length > 0);
-  const hidden = spellings(it.value);
+  const { hidden } = it;
   // A sanitizer's runtime keeps a copy of the environment from before it is wiped.
   for (const [pid, withMemory] of [[child.pid, false], ...workers.map((worker) => [worker, !isSanitized])])
     for (const [what, text] of showings(pid, withMemory))

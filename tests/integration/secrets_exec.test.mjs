@@ -2,13 +2,13 @@
 // programs, and what processes outside show meanwhile. exec_secrets.test.mjs has the others.
 import assert from 'node:assert';
 import { execFileSync, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { BIN, run as start, tempDir, until } from './lib.mjs';
-import { OPENSSL, makeCerts, nameServer, server, spellings } from './net.mjs';
+import { BIN, run as start, until } from './lib.mjs';
+import { OPENSSL } from './net.mjs';
+import { keyStage } from './secrets_lib.mjs';
 
 const timeout = 120_000;
 
@@ -21,26 +21,19 @@ function echo(got, response) {
 async function setup(t, { answer = echo, programs = ['curl'] } = {}) {
   const missing = programs.find((program) => !existsSync(`/usr/bin/${program}`));
   if (!OPENSSL || missing) return { skip: `${missing ?? 'openssl'} is not installed` };
-  const dir = tempDir(t), certs = makeCerts(dir, ['ok.test']);
-  const value = 'cnry_' + randomBytes(16).toString('hex'), hidden = spellings(value);
-  const tls = await server(t, answer, certs);
-  const dns = await nameServer(t, { 'ok.test': '127.0.0.1' });
-  const config = join(dir, 'config.toml');
-  const at = `ok.test:${tls.port}`;
-  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\nca_file = "${certs.ca}"\nprivate = ["ok.test=127.0.0.1:${tls.port}"]\n`);
-  const args = ['exec', '--config', config, '--allow-host', at, '--secret', `KEY=env:SG_CANARY@${at}`];
-  const env = { ...process.env, SG_CANARY: value, SG_OTHER: 'another-value' };
-  const it = {
-    dir, value, hidden, tls, at, url: `https://${at}`, args, env,
-    // Runs a command inside; whatever it says is searched for the value.
-    async exec(command, more = []) {
-      const ran = await start([...args, ...more, '--', ...command], { env });
-      for (const spelled of hidden) assert.ok(!(ran.stdout + ran.stderr).includes(spelled), ran.stdout + ran.stderr);
-      return ran;
-    },
-    sh: (script, more) => it.exec(['sh', '-c', script], more),
+  const it = await keyStage(t, { names: ['ok.test'], answer });
+  const args = ['exec', '--config', it.config, '--allow-host', it.at];
+  it.url = `https://${it.at}`;
+  it.env.SG_OTHER = 'another-value';
+  it.args = [...args, '--secret', it.secret];
+  // Runs a command inside; whatever it says is searched for the value.
+  it.exec = async (command, more = []) => {
+    const ran = await start([...it.args, ...more, '--', ...command], { env: it.env });
+    it.check(ran);
+    return ran;
   };
-  const control = await start(['exec', '--config', config, '--allow-host', at, '--', 'true'], { env });
+  it.sh = (script, more) => it.exec(['sh', '-c', script], more);
+  const control = await start([...args, '--', 'true'], { env: it.env });
   return control.code === 0 ? it : { skip: `no jail with a gateway here: ${control.stderr.trim()}` };
 }
 

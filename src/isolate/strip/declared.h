@@ -1,5 +1,7 @@
 #pragma once
 
+/* Which names a script declares: a run after it may declare them anew. */
+
 #include "isolate/strip/tree.h"
 
 struct buf;

@@ -1,6 +1,7 @@
 #include "rig.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -28,6 +29,13 @@ void rig_open(struct rig *rig, const char *toml)
     CHECK_OK(config_load(path, &rig->config, &err));
     CHECK_OK(loop_open(&rig->loop, &err));
     rig_reopen(rig);
+}
+
+void rig_open_jails(struct rig *rig, const char *toml)
+{
+    if (geteuid() != 0)
+        SKIP("jails with every limit need root here");
+    rig_open(rig, toml);
 }
 
 void rig_free(struct rig *rig)
@@ -102,6 +110,77 @@ void rig_on_file(void *ctx, const struct file_answer *answer, const struct err *
     rig_on_plain(rig, why);
 }
 
+static void keep(char out[64], struct str id)
+{
+    (void)snprintf(out, 64, "%.*s", STR_ARG(id));
+}
+
+void rig_on_many(void *ctx, const struct sandbox_info *sandboxes, size_t count,
+                 const struct err *why)
+{
+    struct rig *rig = ctx;
+    CHECK(count <= countof(rig->many));
+    rig->many_count = count;
+    for (size_t i = 0; i < count; i++)
+        keep(rig->many[i], sandboxes[i].id);
+    rig_on_plain(rig, why);
+}
+
+void rig_on_checkpoint(void *ctx, const struct sandbox_checkpoint *checkpoint,
+                       const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (checkpoint != NULL)
+        keep(rig->checkpoint, checkpoint->id);
+    rig_on_plain(rig, why);
+}
+
+void rig_on_snapshot(void *ctx, const struct snapshot_info *snapshot, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (snapshot != NULL)
+        keep(rig->snapshot, snapshot->id);
+    rig_on_plain(rig, why);
+}
+
+void rig_on_session(void *ctx, const struct session_info *session, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (session != NULL)
+        keep(rig->session, session->id);
+    rig_on_plain(rig, why);
+}
+
+void rig_on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (volume != NULL)
+        keep(rig->volume, volume->id);
+    rig_on_plain(rig, why);
+}
+
+void rig_on_token(void *ctx, const struct token_info *token, const char *secret,
+                  const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (token != NULL) {
+        keep(rig->token, token->id);
+        (void)snprintf(rig->secret, sizeof rig->secret, "%s", secret);
+    }
+    rig_on_plain(rig, why);
+}
+
+void rig_on_command(void *ctx, const struct command_info *command, const struct err *why)
+{
+    struct rig *rig = ctx;
+    if (command != NULL) {
+        rig->command = *command;
+        keep(rig->command_id, command->id);
+        keep(rig->command_shell, command->shell);
+    }
+    rig_on_plain(rig, why);
+}
+
 int rig_create(struct rig *rig, const struct sandbox_spec *spec)
 {
     return RIG_CALL(rig, engine_sandbox_create, spec, rig_on_sandbox);
@@ -128,4 +207,26 @@ enum sandbox_state rig_state(struct rig *rig, const char *sandbox)
     struct err err = {0};
     CHECK_OK(engine_sandbox_get(rig->engine, &rig->caller, str_of(sandbox), &info, &err));
     return info.state;
+}
+
+int rig_begin(struct rig *rig, const char *sandbox, const char *shell)
+{
+    struct command_spec spec = {.sandbox = str_of(sandbox), .shell = str_of(shell)};
+    return RIG_CALL(rig, engine_command_start, &spec, rig_on_command);
+}
+
+int rig_await(struct rig *rig, const char *command, int64_t timeout_ms)
+{
+    struct command_waiter *waiter = NULL;
+    struct err err = {0};
+    char id[64];
+    keep(id, str_of(command)); /* it may be the rig's own */
+    /* From the store, where it is in memory no more. */
+    CHECK_INT(RIG_CALL(rig, engine_command_get, str_of(id), rig_on_command), 0);
+    rig->awaited++;
+    CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), timeout_ms, rig_on_command,
+                                 rig, &waiter, &err));
+    int result = rig_wait(rig);
+    (void)command_waiter_free(waiter);
+    return result;
 }

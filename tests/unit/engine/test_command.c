@@ -18,68 +18,15 @@ struct seen {
     struct command_info info;
 };
 
-static struct command_info last;
-static char last_id[64], last_shell[64];
-
-static void on_command(void *ctx, const struct command_info *command, const struct err *why)
-{
-    if (command != NULL) {
-        last = *command;
-        (void)snprintf(last_id, sizeof last_id, "%.*s", STR_ARG(command->id));
-        (void)snprintf(last_shell, sizeof last_shell, "%.*s", STR_ARG(command->shell));
-    }
-    rig_on_plain(ctx, why);
-}
-
-static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (volume != NULL)
-        (void)snprintf(rig->texts[3], sizeof rig->texts[3], "%.*s", STR_ARG(volume->id));
-    rig_on_plain(rig, why);
-}
-
-static void on_session(void *ctx, UNUSED const struct session_info *session, const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
-/* Whether jails can be had at all; without them there is nothing to test. */
-static void open_jails(struct rig *rig)
-{
-    if (geteuid() != 0)
-        SKIP("jails with every limit need root here");
-    rig_open(rig, CONFIG);
-}
-
 static int start(struct rig *rig, const struct command_spec *spec)
 {
-    return RIG_CALL(rig, engine_command_start, spec, on_command);
-}
-
-static int sh(struct rig *rig, const char *sandbox, const char *shell)
-{
-    struct command_spec spec = {.sandbox = str_of(sandbox), .shell = str_of(shell)};
-    return start(rig, &spec);
+    return RIG_CALL(rig, engine_command_start, spec, rig_on_command);
 }
 
 /* From the store, where it is in memory no more. */
 static int get(struct rig *rig, const char *id)
 {
-    return RIG_CALL(rig, engine_command_get, str_of(id), on_command);
-}
-
-static int wait_for(struct rig *rig, const char *id, int64_t timeout_ms)
-{
-    struct command_waiter *waiter = NULL;
-    struct err err = {0};
-    CHECK_INT(get(rig, id), 0);
-    rig->awaited++;
-    CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), timeout_ms, on_command, rig,
-                                 &waiter, &err));
-    int result = rig_wait(rig);
-    (void)command_waiter_free(waiter);
-    return result;
+    return RIG_CALL(rig, engine_command_get, str_of(id), rig_on_command);
 }
 
 static char listed[8][64], next_page[64];
@@ -147,16 +94,16 @@ TEST(a_command_runs_and_its_log_stays)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(sh(&rig, rig.id, "echo out; echo err >&2; exit 3"), 0);
-    (void)snprintf(id, sizeof id, "%s", last_id);
-    CHECK_INT(wait_for(&rig, id, -1), 0);
-    CHECK_INT(last.state, COMMAND_ENDED);
-    CHECK_INT(last.end, COMMAND_EXITED);
-    CHECK_INT(last.code, 3);
-    CHECK_INT(last.bytes[COMMAND_STDOUT], 4);
-    CHECK_INT(last.log_end, 8);
+    CHECK_INT(rig_begin(&rig, rig.id, "echo out; echo err >&2; exit 3"), 0);
+    (void)snprintf(id, sizeof id, "%s", rig.command_id);
+    CHECK_INT(rig_await(&rig, id, -1), 0);
+    CHECK_INT(rig.command.state, COMMAND_ENDED);
+    CHECK_INT(rig.command.end, COMMAND_EXITED);
+    CHECK_INT(rig.command.code, 3);
+    CHECK_INT(rig.command.bytes[COMMAND_STDOUT], 4);
+    CHECK_INT(rig.command.log_end, 8);
     struct seen seen;
     struct log_reader *reader = follow(&rig, &seen, id, 2, false);
     CHECK_INT(rig_wait(&rig), 0);
@@ -168,35 +115,36 @@ TEST(a_command_runs_and_its_log_stays)
     rig_close(&rig);
     rig_reopen(&rig);
     CHECK_INT(get(&rig, id), 0);
-    CHECK_INT(last.code, 3);
-    CHECK_CSTR(last_shell, "echo out; echo err >&2; exit 3");
-    CHECK_INT(wait_for(&rig, id, -1), 0);
+    CHECK_INT(rig.command.code, 3);
+    CHECK_CSTR(rig.command_shell, "echo out; echo err >&2; exit 3");
+    CHECK_INT(rig_await(&rig, id, -1), 0);
     rig_done(&rig);
 }
 
 TEST(readers_follow_and_replay_at_their_own_pace)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     struct command_spec spec = {.sandbox = str_of(rig.id),
                                 .shell = STR("while read -r x; do echo got $x; done; echo bye"),
                                 .has_stdin = true};
     CHECK_INT(start(&rig, &spec), 0);
     struct seen first, second;
-    struct log_reader *one = follow(&rig, &first, last_id, 0, true);
+    struct log_reader *one = follow(&rig, &first, rig.command_id, 0, true);
     rig.awaited++;
-    engine_command_write(rig.engine, &rig.caller, str_of(last_id), STR("a\nb\n"), rig_on_plain,
-                         &rig);
+    engine_command_write(rig.engine, &rig.caller, str_of(rig.command_id), STR("a\nb\n"),
+                         rig_on_plain, &rig);
     rig_run_ms(&rig, 100);
-    struct log_reader *two = follow(&rig, &second, last_id, 0, true);
+    struct log_reader *two = follow(&rig, &second, rig.command_id, 0, true);
     log_reader_pause(one);
     rig.awaited++;
-    engine_command_write(rig.engine, &rig.caller, str_of(last_id), STR("c\n"), rig_on_plain, &rig);
+    engine_command_write(rig.engine, &rig.caller, str_of(rig.command_id), STR("c\n"), rig_on_plain,
+                         &rig);
     rig_run_ms(&rig, 100);
     log_reader_resume(one);
     rig.awaited++;
-    engine_command_close_stdin(rig.engine, &rig.caller, str_of(last_id), rig_on_plain, &rig);
+    engine_command_close_stdin(rig.engine, &rig.caller, str_of(rig.command_id), rig_on_plain, &rig);
     CHECK_INT(rig_wait(&rig), 0);
     CHECK_CSTR(buf_cstr(&first.text), "got a\ngot b\ngot c\nbye\n");
     CHECK_CSTR(buf_cstr(&second.text), "got a\ngot b\ngot c\nbye\n");
@@ -211,14 +159,16 @@ TEST(readers_follow_and_replay_at_their_own_pace)
 TEST(a_flood_keeps_its_first_and_its_last)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(sh(&rig, rig.id, "echo first; head -c 8000000 /dev/zero | tr '\\0' x; echo last"), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.bytes[COMMAND_STDOUT], 8000011);
-    CHECK(last.truncated);
+    CHECK_INT(
+        rig_begin(&rig, rig.id, "echo first; head -c 8000000 /dev/zero | tr '\\0' x; echo last"),
+        0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.bytes[COMMAND_STDOUT], 8000011);
+    CHECK(rig.command.truncated);
     struct seen seen;
-    struct log_reader *reader = follow(&rig, &seen, last_id, 0, true);
+    struct log_reader *reader = follow(&rig, &seen, rig.command_id, 0, true);
     CHECK_INT(rig_wait(&rig), 0);
     CHECK(seen.has_gap);
     CHECK(seen.text.len >= (1 << 20) - (64 << 10) && seen.text.len <= (1 << 20) + (64 << 10));
@@ -233,30 +183,32 @@ TEST(commands_end_by_signal_by_time_and_with_their_sandbox)
 {
     struct rig rig;
     char sandbox[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
-    CHECK_INT(sh(&rig, sandbox, "sleep 100"), 0);
-    CHECK_INT(wait_for(&rig, last_id, 50), -1);
+    CHECK_INT(rig_begin(&rig, sandbox, "sleep 100"), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, 50), -1);
     CHECK_INT(rig.why.code, ERR_TIMEOUT);
-    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(last_id), SIGKILL, rig_on_plain), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_KILLED);
-    CHECK_INT(last.signal, SIGKILL);
-    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(last_id), SIGKILL, rig_on_plain), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(rig.command_id), SIGKILL, rig_on_plain),
+              0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_KILLED);
+    CHECK_INT(rig.command.signal, SIGKILL);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(rig.command_id), SIGKILL, rig_on_plain),
+              -1);
     CHECK_INT(rig.why.code, ERR_CONFLICT);
 
     struct command_spec slow = {
         .sandbox = str_of(sandbox), .shell = STR("sleep 100"), .timeout_ms = 100};
     CHECK_INT(start(&rig, &slow), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_TIMEOUT);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_TIMEOUT);
 
-    CHECK_INT(sh(&rig, sandbox, "sleep 100"), 0);
+    CHECK_INT(rig_begin(&rig, sandbox, "sleep 100"), 0);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_stop, str_of(sandbox), rig_on_sandbox), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_STOPPED);
-    CHECK_INT(sh(&rig, sandbox, "true"), -1);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_STOPPED);
+    CHECK_INT(rig_begin(&rig, sandbox, "true"), -1);
     CHECK_INT(rig.why.code, ERR_GONE);
     rig_done(&rig);
 }
@@ -265,38 +217,39 @@ TEST(a_kill_takes_the_whole_tree_and_want_of_memory_is_told)
 {
     struct rig rig;
     char sandbox[64], command[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     struct sandbox_spec spec = {.limits = {.memory_bytes = 64LL << 20}};
     CHECK_INT(rig_create(&rig, &spec), 0);
     (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
     /* A child in a session of its own, whose parent is gone. */
-    CHECK_INT(
-        sh(&rig, sandbox, "(setsid sh -c 'touch up; while :; do sleep 1; done' &); sleep 100"), 0);
-    (void)snprintf(command, sizeof command, "%s", last_id);
-    CHECK_INT(sh(&rig, sandbox, "until test -e up; do sleep 0.01; done"), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(command), SIGKILL, rig_on_plain), 0);
-    CHECK_INT(wait_for(&rig, command, -1), 0);
-    CHECK_INT(last.end, COMMAND_KILLED);
-    CHECK_INT(sh(&rig, sandbox,
-                 "while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
-                 "grep -q 'touch [u]p'; do sleep 0.01; done"),
+    CHECK_INT(rig_begin(&rig, sandbox,
+                        "(setsid sh -c 'touch up; while :; do sleep 1; done' &); sleep 100"),
               0);
-    CHECK_INT(wait_for(&rig, last_id, 20000), 0);
+    (void)snprintf(command, sizeof command, "%s", rig.command_id);
+    CHECK_INT(rig_begin(&rig, sandbox, "until test -e up; do sleep 0.01; done"), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_command_signal, str_of(command), SIGKILL, rig_on_plain), 0);
+    CHECK_INT(rig_await(&rig, command, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_KILLED);
+    CHECK_INT(rig_begin(&rig, sandbox,
+                        "while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
+                        "grep -q 'touch [u]p'; do sleep 0.01; done"),
+              0);
+    CHECK_INT(rig_await(&rig, rig.command_id, 20000), 0);
 
-    CHECK_INT(sh(&rig, sandbox, "exec tail /dev/zero"), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_OOM);
-    CHECK_INT(sh(&rig, sandbox, "kill -9 $$"), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_EXITED);
+    CHECK_INT(rig_begin(&rig, sandbox, "exec tail /dev/zero"), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_OOM);
+    CHECK_INT(rig_begin(&rig, sandbox, "kill -9 $$"), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_EXITED);
     rig_done(&rig);
 }
 
 TEST(what_cannot_start_says_why_and_leaves_nothing)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     struct str argv[] = {STR("/no/such/program")};
     struct command_spec spec = {.sandbox = str_of(rig.id), .argv = argv, .arg_count = 1};
@@ -320,10 +273,10 @@ static void run_many(struct rig *rig, size_t count, char first[64])
     for (size_t i = 0; i < count; i++) {
         char text[64];
         (void)snprintf(text, sizeof text, "echo this is %zu", i);
-        CHECK_INT(sh(rig, rig->id, text), 0);
-        CHECK_INT(wait_for(rig, last_id, -1), 0);
+        CHECK_INT(rig_begin(rig, rig->id, text), 0);
+        CHECK_INT(rig_await(rig, rig->command_id, -1), 0);
         if (i == 0)
-            (void)snprintf(first, 64, "%s", last_id);
+            (void)snprintf(first, 64, "%s", rig->command_id);
     }
     for (int i = 0; i < 500 && engine_command_peek(rig->engine, &rig->caller, str_of(first), &info);
          i++)
@@ -335,17 +288,17 @@ static void check_brought_back(struct rig *rig, const char *id)
 {
     struct seen seen;
     CHECK_INT(get(rig, id), 0);
-    CHECK_CSTR(last_shell, "echo this is 0");
-    CHECK_INT(last.state, COMMAND_ENDED);
-    CHECK_INT(last.code, 0);
-    CHECK_INT(last.log_end, 10);
+    CHECK_CSTR(rig->command_shell, "echo this is 0");
+    CHECK_INT(rig->command.state, COMMAND_ENDED);
+    CHECK_INT(rig->command.code, 0);
+    CHECK_INT(rig->command.log_end, 10);
     struct log_reader *reader = follow(rig, &seen, id, 5, true);
     CHECK_INT(rig_wait(rig), 0);
     CHECK_CSTR(buf_cstr(&seen.text), "is 0\n");
     CHECK(seen.has_ended && seen.info.code == 0);
     (void)log_reader_free(reader);
     buf_done(&seen.text);
-    CHECK_INT(wait_for(rig, id, -1), 0);
+    CHECK_INT(rig_await(rig, id, -1), 0);
 }
 
 TEST(commands_that_are_over_leave_memory_and_come_back)
@@ -354,7 +307,7 @@ TEST(commands_that_are_over_leave_memory_and_come_back)
     struct rig rig;
     char first[64], sandbox[64];
     size_t seen = 0;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(sandbox, sizeof sandbox, "%s", rig.id);
     run_many(&rig, MANY, first);
@@ -400,10 +353,10 @@ TEST(a_tenants_oldest_go_when_it_has_too_many)
     rig_open(&rig, CONFIG "[limits]\ncommands = 2\n");
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     for (int i = 0; i < 4; i++) {
-        CHECK_INT(sh(&rig, rig.id, "echo out"), 0);
-        CHECK_INT(wait_for(&rig, last_id, -1), 0);
+        CHECK_INT(rig_begin(&rig, rig.id, "echo out"), 0);
+        CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
         if (i == 0)
-            (void)snprintf(first, sizeof first, "%s", last_id);
+            (void)snprintf(first, sizeof first, "%s", rig.command_id);
     }
     struct seen seen;
     struct log_reader *reader = follow(&rig, &seen, first, 0, true);
@@ -422,7 +375,7 @@ TEST(a_tenants_oldest_go_when_it_has_too_many)
 TEST(a_terminal_echoes_and_is_resized)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     struct command_spec spec = {.sandbox = str_of(rig.id),
                                 .shell = STR("read x; stty size; echo end"),
@@ -431,10 +384,12 @@ TEST(a_terminal_echoes_and_is_resized)
                                 .rows = 10,
                                 .cols = 20};
     CHECK_INT(start(&rig, &spec), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_command_resize, str_of(last_id), 33, 44, rig_on_plain), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_command_write, str_of(last_id), STR("x\n"), rig_on_plain), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    check_log(&rig, last_id, "x\r\n33 44\r\nend\r\n");
+    CHECK_INT(RIG_CALL(&rig, engine_command_resize, str_of(rig.command_id), 33, 44, rig_on_plain),
+              0);
+    CHECK_INT(
+        RIG_CALL(&rig, engine_command_write, str_of(rig.command_id), STR("x\n"), rig_on_plain), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    check_log(&rig, rig.command_id, "x\r\n33 44\r\nend\r\n");
     rig_done(&rig);
 }
 
@@ -442,15 +397,15 @@ TEST(files_of_a_jail)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(id, sizeof id, "%s", rig.id);
     CHECK_INT(rig_write(&rig, id, "/workspace/a/b.txt", "hello"), 0);
     CHECK_INT(rig_read(&rig, id, "/workspace/a/b.txt"), 0);
     CHECK_CSTR(rig.texts[0], "hello");
-    CHECK_INT(sh(&rig, id, "cat /workspace/a/b.txt; echo more > /workspace/c.txt"), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    check_log(&rig, last_id, "hello");
+    CHECK_INT(rig_begin(&rig, id, "cat /workspace/a/b.txt; echo more > /workspace/c.txt"), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    check_log(&rig, rig.command_id, "hello");
     struct file_place place = {.sandbox = str_of(id)};
     struct file_request list = {.op = FILE_LIST, .path = STR("/workspace"), .recursive = true};
     CHECK_INT(RIG_CALL(&rig, engine_file, &place, &list, rig_on_file), 0);
@@ -488,15 +443,15 @@ TEST(files_of_a_jail)
 TEST(a_paused_jail_goes_on_where_it_was)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(sh(&rig, rig.id, "sleep 0.3; echo woke"), 0);
+    CHECK_INT(rig_begin(&rig, rig.id, "sleep 0.3; echo woke"), 0);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(rig.id), rig_on_sandbox), 0);
     CHECK_INT(rig.sandbox.state, SANDBOX_PAUSED);
-    CHECK_INT(wait_for(&rig, last_id, 600), -1);
+    CHECK_INT(rig_await(&rig, rig.command_id, 600), -1);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_resume, str_of(rig.id), rig_on_sandbox), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    check_log(&rig, last_id, "woke\n");
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    check_log(&rig, rig.command_id, "woke\n");
     rig_done(&rig);
 }
 
@@ -505,15 +460,15 @@ TEST(a_volume_outlives_sandboxes_and_has_one_writer)
     struct rig rig;
     char volume[64], first[64];
     struct err err = {0};
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     struct volume_spec spec = {.name = STR("data"), .capacity_bytes = 32 << 20};
-    int made = RIG_CALL(&rig, engine_volume_create, &spec, on_volume);
+    int made = RIG_CALL(&rig, engine_volume_create, &spec, rig_on_volume);
     if (made < 0 && rig.why.code == ERR_UNSUPPORTED) {
         rig_done(&rig);
         SKIP("no directory can be limited here");
     }
     CHECK_INT(made, 0);
-    (void)snprintf(volume, sizeof volume, "%.60s", rig.texts[3]);
+    (void)snprintf(volume, sizeof volume, "%s", rig.volume);
     struct sandbox_spec with = {.volume = STR("data")};
     CHECK_INT(rig_create(&rig, &with), 0);
     (void)snprintf(first, sizeof first, "%s", rig.id);
@@ -540,13 +495,13 @@ TEST(a_volume_outlives_sandboxes_and_has_one_writer)
 TEST(two_callers_of_a_session_share_one_sandbox)
 {
     struct rig rig;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     struct session_spec spec = {.id = STR("session-1"), .idle_ms = 400};
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), 0);
     struct command_spec run = {.session = STR("session-1"), .shell = STR("echo $$ > /workspace/f")};
     rig.awaited += 2;
-    engine_command_start(rig.engine, &rig.caller, &run, on_command, &rig);
-    engine_command_start(rig.engine, &rig.caller, &run, on_command, &rig);
+    engine_command_start(rig.engine, &rig.caller, &run, rig_on_command, &rig);
+    engine_command_start(rig.engine, &rig.caller, &run, rig_on_command, &rig);
     int started = rig_wait(&rig);
     if (started < 0 && rig.why.code == ERR_UNSUPPORTED) {
         rig_done(&rig);
@@ -568,8 +523,8 @@ TEST(two_callers_of_a_session_share_one_sandbox)
     CHECK(info.volume.len > 0);
     run.shell = STR("cat /workspace/f");
     CHECK_INT(start(&rig, &run), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.code, 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.code, 0);
     CHECK_INT(RIG_CALL(&rig, engine_session_delete, STR("session-1"), rig_on_plain), 0);
     rig_done(&rig);
 }
@@ -661,7 +616,7 @@ TEST(contents_of_any_size_go_in_and_out)
 {
     struct rig rig;
     struct err err = {0};
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     struct file_place place = {.sandbox = str_of(rig.id)};
     struct flow flow = {.rig = &rig};
@@ -723,11 +678,11 @@ TEST(a_server_inside_is_reached)
     struct rig rig;
     if (access("/usr/bin/python3", X_OK) < 0)
         SKIP("no python3 to serve with");
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     CHECK_INT(RIG_CALL(&rig, engine_port_connect, str_of(rig.id), 8123, on_port), -1);
     CHECK_INT(rig.why.code, ERR_NO_LISTENER);
-    CHECK_INT(sh(&rig, rig.id, "exec python3 -m http.server 8123"), 0);
+    CHECK_INT(rig_begin(&rig, rig.id, "exec python3 -m http.server 8123"), 0);
     int connected = -1;
     for (int i = 0; i < 100 && connected < 0; i++) {
         rig_run_ms(&rig, 50);
@@ -741,20 +696,20 @@ TEST(a_warden_that_dies_is_replaced)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(id, sizeof id, "%s", rig.id);
-    CHECK_INT(sh(&rig, id, "sleep 100"), 0);
+    CHECK_INT(rig_begin(&rig, id, "sleep 100"), 0);
     pid_t warden = engine_maker_pid(rig.engine, ENGINE_TIER_JAIL);
     CHECK(warden > 0);
     CHECK_INT(kill(warden, SIGKILL), 0);
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.end, COMMAND_LOST);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.end, COMMAND_LOST);
     for (int i = 0; i < 100 && rig_state(&rig, id) != SANDBOX_INTERRUPTED; i++)
         rig_run_ms(&rig, 20);
     CHECK_INT(rig_state(&rig, id), SANDBOX_INTERRUPTED);
-    CHECK_INT(sh(&rig, id, "echo back"), 0); /* a new place, from the new warden */
-    CHECK_INT(wait_for(&rig, last_id, -1), 0);
-    CHECK_INT(last.code, 0);
+    CHECK_INT(rig_begin(&rig, id, "echo back"), 0); /* a new place, from the new warden */
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
+    CHECK_INT(rig.command.code, 0);
     rig_done(&rig);
 }

@@ -51,37 +51,6 @@ static void open_here(struct rig *rig)
     rig_reopen(rig);
 }
 
-static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (volume != NULL)
-        (void)snprintf(rig->texts[3], sizeof rig->texts[3], "%.*s", STR_ARG(volume->id));
-    rig_on_plain(rig, why);
-}
-
-static void on_session(void *ctx, UNUSED const struct session_info *session, const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
-static void on_checkpoint(void *ctx, const struct sandbox_checkpoint *checkpoint,
-                          const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (checkpoint != NULL)
-        (void)snprintf(rig->texts[4], sizeof rig->texts[4], "%.*s", STR_ARG(checkpoint->id));
-    rig_on_plain(rig, why);
-}
-
-static void on_token(void *ctx, UNUSED const struct token_info *token, const char *secret,
-                     const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (secret != NULL)
-        (void)snprintf(rig->texts[5], sizeof rig->texts[5], "%s", secret);
-    rig_on_plain(rig, why);
-}
-
 static void work_once(struct rig *rig, int fd, int round)
 {
     char id[64], text[128];
@@ -92,31 +61,31 @@ static void work_once(struct rig *rig, int fd, int round)
     note(fd, 'S', id);
     if (rig_write(rig, id, "/f", id) < 0)
         _exit(5);
-    if (RIG_CALL(rig, engine_sandbox_checkpoint, str_of(id), STR("c"), on_checkpoint) < 0)
+    if (RIG_CALL(rig, engine_sandbox_checkpoint, str_of(id), STR("c"), rig_on_checkpoint) < 0)
         _exit(5);
-    (void)snprintf(text, sizeof text, "%s %.40s", id, rig->texts[4]);
+    (void)snprintf(text, sizeof text, "%s %.40s", id, rig->checkpoint);
     note(fd, 'C', text);
     if (RIG_CALL(rig, engine_sandbox_pause, str_of(id), rig_on_sandbox) < 0)
         _exit(5);
     note(fd, 'P', id); /* its file holds its id from here on */
-    if (RIG_CALL(rig, engine_volume_create, &(struct volume_spec){.ttl_ms = -1}, on_volume) < 0)
+    if (RIG_CALL(rig, engine_volume_create, &(struct volume_spec){.ttl_ms = -1}, rig_on_volume) < 0)
         _exit(5);
-    (void)snprintf(text, sizeof text, "%.40s", rig->texts[3]);
+    (void)snprintf(text, sizeof text, "%s", rig->volume);
     note(fd, 'V', text);
     if (round % 3 == 0) {
         struct session_spec session = {.warm = round % 2 == 0};
         char name[ID_SIZE];
         id_new(name);
         session.id = str_of(name);
-        if (RIG_CALL(rig, engine_session_create, &session, on_session) < 0)
+        if (RIG_CALL(rig, engine_session_create, &session, rig_on_session) < 0)
             _exit(5);
         note(fd, 'N', name);
     }
     rig->awaited++;
-    engine_token_create(rig->engine, &token, on_token, rig);
+    engine_token_create(rig->engine, &token, rig_on_token, rig);
     if (rig_wait(rig) < 0)
         _exit(5);
-    (void)snprintf(text, sizeof text, "%.60s", rig->texts[5]);
+    (void)snprintf(text, sizeof text, "%.60s", rig->secret);
     note(fd, 'T', text);
     if (round % 2 == 0) {
         note(fd, 'd', id); /* from here on either is right */
@@ -124,7 +93,7 @@ static void work_once(struct rig *rig, int fd, int round)
             _exit(5);
         note(fd, 'D', id);
     } else {
-        (void)snprintf(text, sizeof text, "%.40s", rig->texts[3]);
+        (void)snprintf(text, sizeof text, "%s", rig->volume);
         note(fd, 'v', text);
         if (RIG_CALL(rig, engine_volume_delete, str_of(text), rig_on_plain) < 0)
             _exit(5);

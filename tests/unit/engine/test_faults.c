@@ -87,16 +87,10 @@ static bool is_paused(struct walk *walk, const char *id)
     return RIG_CALL(&walk->rig, engine_sandbox_pause, str_of(id), rig_on_sandbox) == 0;
 }
 
-static void on_checkpoint(void *ctx, UNUSED const struct sandbox_checkpoint *checkpoint,
-                          const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
 static int checkpoint_it(struct walk *walk)
 {
     return RIG_CALL(&walk->rig, engine_sandbox_checkpoint, str_of(walk->id), STR("c"),
-                    on_checkpoint);
+                    rig_on_checkpoint);
 }
 
 static bool has_checkpoint(struct walk *walk, const char *id)
@@ -127,19 +121,11 @@ static int nothing(UNUSED struct walk *walk)
     return 0;
 }
 
-static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (volume != NULL)
-        (void)snprintf(rig->id, sizeof rig->id, "%.*s", STR_ARG(volume->id));
-    rig_on_plain(rig, why);
-}
-
 static int make_volume(struct walk *walk)
 {
-    int made =
-        RIG_CALL(&walk->rig, engine_volume_create, &(struct volume_spec){.ttl_ms = -1}, on_volume);
-    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.id);
+    int made = RIG_CALL(&walk->rig, engine_volume_create, &(struct volume_spec){.ttl_ms = -1},
+                        rig_on_volume);
+    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.volume);
     return made;
 }
 
@@ -160,18 +146,11 @@ static bool volume_is_gone(struct walk *walk, const char *id)
     return !volume_is_there(walk, id);
 }
 
-static void on_session(void *ctx, const struct session_info *session, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (session != NULL)
-        (void)snprintf(rig->id, sizeof rig->id, "%.*s", STR_ARG(session->id));
-    rig_on_plain(rig, why);
-}
-
 static int make_session(struct walk *walk)
 {
-    int made = RIG_CALL(&walk->rig, engine_session_create, &(struct session_spec){0}, on_session);
-    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.id);
+    int made =
+        RIG_CALL(&walk->rig, engine_session_create, &(struct session_spec){0}, rig_on_session);
+    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.session);
     return made;
 }
 
@@ -179,8 +158,8 @@ static int make_session(struct walk *walk)
 static int make_warm(struct walk *walk)
 {
     int made = RIG_CALL(&walk->rig, engine_session_create, &(struct session_spec){.warm = true},
-                        on_session);
-    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.id);
+                        rig_on_session);
+    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.session);
     return made;
 }
 
@@ -201,22 +180,13 @@ static bool session_is_gone(struct walk *walk, const char *id)
     return !session_is_there(walk, id);
 }
 
-static void on_token(void *ctx, UNUSED const struct token_info *token, const char *secret,
-                     const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (secret != NULL)
-        (void)snprintf(rig->id, sizeof rig->id, "%s", secret);
-    rig_on_plain(rig, why);
-}
-
 static int make_token(struct walk *walk)
 {
     struct token_spec spec = {.tenant = STR("one"), .scopes = TOKEN_READ};
     walk->rig.awaited++;
-    engine_token_create(walk->rig.engine, &spec, on_token, &walk->rig);
+    engine_token_create(walk->rig.engine, &spec, rig_on_token, &walk->rig);
     int made = rig_wait(&walk->rig);
-    (void)snprintf(walk->id, sizeof walk->id, "%s", walk->rig.id);
+    (void)snprintf(walk->id, sizeof walk->id, "%.63s", walk->rig.secret);
     return made;
 }
 
@@ -248,7 +218,7 @@ static bool attempt(struct walk *walk, const struct verb *verb, int64_t nth, int
     CHECK_INT(verb->prepare(walk), 0);
     /* What the preparing left for later is no part of it. */
     rig_run_ms(&walk->rig, 8);
-    walk->rig.id[0] = '\0';
+    walk->rig.id[0] = walk->rig.volume[0] = walk->rig.session[0] = walk->rig.secret[0] = '\0';
     store_fault_at(nth, code, all);
     int done = verb->call(walk);
     bool untouched = store_fault_count() < nth;

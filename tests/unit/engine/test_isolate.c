@@ -4,8 +4,6 @@
 
 #include "base/json.h"
 
-static char kept[8][64];
-
 static void on_eval(void *ctx, const struct eval_result *result, const struct err *why)
 {
     struct rig *rig = ctx;
@@ -39,25 +37,6 @@ static int eval(struct rig *rig, const char *sandbox, const char *session, const
     rig->awaited++;
     engine_eval(rig->engine, &rig->caller, &spec, &calls, rig);
     return rig_wait(rig);
-}
-
-static void on_many(void *ctx, const struct sandbox_info *sandboxes, size_t count,
-                    const struct err *why)
-{
-    for (size_t i = 0; i < count; i++)
-        (void)snprintf(kept[i], sizeof kept[i], "%.*s", STR_ARG(sandboxes[i].id));
-    rig_on_plain(ctx, why);
-}
-
-static void on_session(void *ctx, UNUSED const struct session_info *session, const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
-static void on_checkpoint(void *ctx, UNUSED const struct sandbox_checkpoint *checkpoint,
-                          const struct err *why)
-{
-    rig_on_plain(ctx, why);
 }
 
 #define CONFIG "[sandbox]\nprovider = \"isolate\"\n"
@@ -121,12 +100,13 @@ TEST(forks_and_rollbacks_have_their_own_memory)
     rig_open(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     CHECK_INT(eval(&rig, rig.id, "", "globalThis.n = 1"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("one"), on_checkpoint),
-              0);
+    CHECK_INT(
+        RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("one"), rig_on_checkpoint),
+        0);
     CHECK_INT(eval(&rig, rig.id, "", "n = 2"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(rig.id), STR(""), 3, on_many), 0);
-    CHECK_INT(eval(&rig, kept[0], "", "n += 10"), 0);
-    CHECK_INT(eval(&rig, kept[1], "", "n"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(rig.id), STR(""), 3, rig_on_many), 0);
+    CHECK_INT(eval(&rig, rig.many[0], "", "n += 10"), 0);
+    CHECK_INT(eval(&rig, rig.many[1], "", "n"), 0);
     CHECK_CSTR(rig.texts[0], "2");
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_rollback, str_of(rig.id), STR("one"), rig_on_sandbox),
               0);
@@ -140,7 +120,7 @@ TEST(a_session_keeps_its_variables_and_modules)
     struct rig rig;
     rig_open(&rig, CONFIG);
     struct session_spec spec = {.id = STR("session-1"), .idle_ms = 300};
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), 0);
     CHECK_INT(RIG_CALL(&rig, engine_module_put, STR("session-1"), STR("lib/a.js"),
                        STR("export const a = 5;"), rig_on_plain),
               0);

@@ -16,69 +16,12 @@
 
 enum { SOON_MS = 20000 };
 
-static char kept[64][64];
-static size_t kept_count;
-
-static void keep_many(void *ctx, const struct sandbox_info *sandboxes, size_t count,
-                      const struct err *why)
-{
-    kept_count = count;
-    for (size_t i = 0; i < count; i++)
-        (void)snprintf(kept[i], sizeof kept[i], "%.*s", STR_ARG(sandboxes[i].id));
-    rig_on_plain(ctx, why);
-}
-
-static void on_checkpoint(void *ctx, UNUSED const struct sandbox_checkpoint *checkpoint,
-                          const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
-static void on_snapshot(void *ctx, const struct snapshot_info *snapshot, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (snapshot != NULL)
-        (void)snprintf(rig->texts[2], sizeof rig->texts[2], "%.*s", STR_ARG(snapshot->id));
-    rig_on_plain(rig, why);
-}
-
-static void on_command(void *ctx, const struct command_info *command, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (command != NULL) {
-        rig->count = (size_t)command->code;
-        (void)snprintf(rig->texts[6], sizeof rig->texts[6], "%.*s", STR_ARG(command->id));
-    }
-    rig_on_plain(rig, why);
-}
-
-static void open_jails(struct rig *rig)
-{
-    if (geteuid() != 0)
-        SKIP("jails with every limit need root here");
-    rig_open(rig, CONFIG);
-}
-
-static void begin(struct rig *rig, const char *sandbox, const char *shell)
-{
-    struct command_spec spec = {.sandbox = str_of(sandbox), .shell = str_of(shell)};
-    CHECK_INT(RIG_CALL(rig, engine_command_start, &spec, on_command), 0);
-}
-
 /* The exit code of a shell line. */
 static int sh(struct rig *rig, const char *sandbox, const char *shell)
 {
-    struct command_waiter *waiter = NULL;
-    struct err err = {0};
-    char id[64];
-    begin(rig, sandbox, shell);
-    (void)snprintf(id, sizeof id, "%.60s", rig->texts[6]);
-    rig->awaited++;
-    CHECK_OK(engine_command_wait(rig->engine, &rig->caller, str_of(id), -1, on_command, rig,
-                                 &waiter, &err));
-    CHECK_INT(rig_wait(rig), 0);
-    (void)command_waiter_free(waiter);
-    return (int)rig->count;
+    CHECK_INT(rig_begin(rig, sandbox, shell), 0);
+    CHECK_INT(rig_await(rig, rig->command_id, -1), 0);
+    return rig->command.code;
 }
 
 static void make(struct rig *rig, char id[64])
@@ -89,7 +32,7 @@ static void make(struct rig *rig, char id[64])
 
 static int checkpoint(struct rig *rig, const char *id, const char *name)
 {
-    return RIG_CALL(rig, engine_sandbox_checkpoint, str_of(id), str_of(name), on_checkpoint);
+    return RIG_CALL(rig, engine_sandbox_checkpoint, str_of(id), str_of(name), rig_on_checkpoint);
 }
 
 static int rollback(struct rig *rig, const char *id, const char *name)
@@ -128,7 +71,7 @@ TEST(a_rollback_brings_back_what_was_there)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id,
                  "mkdir -p d/e && echo one >d/a && ln d/a d/b && ln -s a d/l && mkfifo d/p &&"
@@ -165,12 +108,15 @@ TEST(a_checkpoint_holds_up_nobody_and_a_rollback_ends_commands)
     struct rig rig;
     char id[64], command[64];
     struct command_info info;
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     /* With a file open for writing and a working directory inside. */
-    begin(&rig, id,
-          "mkdir w && cd w && exec 3>open && echo kept >&3 && touch ../go && exec sleep 600");
-    (void)snprintf(command, sizeof command, "%.60s", rig.texts[6]);
+    CHECK_INT(
+        rig_begin(
+            &rig, id,
+            "mkdir w && cd w && exec 3>open && echo kept >&3 && touch ../go && exec sleep 600"),
+        0);
+    (void)snprintf(command, sizeof command, "%s", rig.command_id);
     CHECK_INT(sh(&rig, id, "until test -e go; do sleep 0.01; done"), 0);
     CHECK_INT(checkpoint(&rig, id, "busy"), 0);
     CHECK(engine_command_peek(rig.engine, &rig.caller, str_of(command), &info));
@@ -187,23 +133,24 @@ TEST(forks_see_what_was_and_not_each_other)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "echo parent >f"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(id), STR(""), 3, keep_many), 0);
-    CHECK_INT(kept_count, 3);
-    CHECK_INT(sh(&rig, kept[0], "test $(cat f) = parent && echo zero >f"), 0);
-    CHECK_INT(sh(&rig, kept[1], "test $(cat f) = parent && rm f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(id), STR(""), 3, rig_on_many), 0);
+    CHECK_INT(rig.many_count, 3);
+    CHECK_INT(sh(&rig, rig.many[0], "test $(cat f) = parent && echo zero >f"), 0);
+    CHECK_INT(sh(&rig, rig.many[1], "test $(cat f) = parent && rm f"), 0);
     CHECK_INT(sh(&rig, id, "test $(cat f) = parent"), 0);
     /* The parent goes first; what the forks stand on stays. */
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
-    CHECK_INT(sh(&rig, kept[2], "test $(cat f) = parent"), 0);
+    CHECK_INT(sh(&rig, rig.many[2], "test $(cat f) = parent"), 0);
     check_layers(&rig, 1);
     /* A fork of a fork, by its checkpoint. */
-    CHECK_INT(checkpoint(&rig, kept[0], "here"), 0);
-    CHECK_INT(sh(&rig, kept[0], "echo later >f"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(kept[0]), STR("here"), 1, keep_many), 0);
-    CHECK_INT(sh(&rig, kept[0], "test $(cat f) = zero"), 0);
+    CHECK_INT(checkpoint(&rig, rig.many[0], "here"), 0);
+    CHECK_INT(sh(&rig, rig.many[0], "echo later >f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(rig.many[0]), STR("here"), 1, rig_on_many),
+              0);
+    CHECK_INT(sh(&rig, rig.many[0], "test $(cat f) = zero"), 0);
     rig_done(&rig);
 }
 
@@ -211,7 +158,7 @@ TEST(a_paused_jail_comes_back_after_a_restart_with_its_files)
 {
     struct rig rig;
     char paused[64], ran[64], marked[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, paused);
     make(&rig, ran);
     make(&rig, marked);
@@ -260,7 +207,7 @@ TEST(a_checkpoint_holds_what_came_since_the_last)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "mkdir d; for i in $(seq 50); do echo $i >d/$i; done; echo a >f"), 0);
     CHECK_INT(checkpoint(&rig, id, "first"), 0);
@@ -271,9 +218,10 @@ TEST(a_checkpoint_holds_what_came_since_the_last)
     CHECK_INT(checkpoint(&rig, id, "third"), 0); /* of nothing */
     CHECK_INT(count_files(&rig), 52);
     /* What runs keeps its root, and is copied: what came since the last, again. */
-    begin(&rig, id,
-          "echo c >f; exec 9>>held; touch /tmp/up; while ! test -e /tmp/go; do"
-          " sleep 0.05; done; echo held >&9; echo x >mine; touch /tmp/went");
+    CHECK_INT(rig_begin(&rig, id,
+                        "echo c >f; exec 9>>held; touch /tmp/up; while ! test -e /tmp/go; do"
+                        " sleep 0.05; done; echo held >&9; echo x >mine; touch /tmp/went"),
+              0);
     CHECK_INT(sh(&rig, id, "while ! test -e /tmp/up; do sleep 0.05; done"), 0);
     CHECK_INT(checkpoint(&rig, id, "fourth"), 0);
     CHECK_INT(count_files(&rig), 54);
@@ -299,7 +247,7 @@ TEST(many_checkpoints_of_one_life_stay_what_they_were)
 {
     struct rig rig;
     char id[64], line[160], name[16];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "mkdir d o && echo 0 >d/0 && echo old >o/old"), 0);
     for (int round = 1; round <= 20; round++) {
@@ -329,16 +277,16 @@ TEST(many_checkpoints_of_one_life_stay_what_they_were)
 static void move_on(struct rig *rig, char id[64])
 {
     CHECK_INT(RIG_CALL(rig, engine_sandbox_pause, str_of(id), rig_on_sandbox), 0);
-    CHECK_INT(RIG_CALL(rig, engine_sandbox_fork, str_of(id), STR(""), 1, keep_many), 0);
+    CHECK_INT(RIG_CALL(rig, engine_sandbox_fork, str_of(id), STR(""), 1, rig_on_many), 0);
     CHECK_INT(RIG_CALL(rig, engine_sandbox_delete, str_of(id), rig_on_plain), 0);
-    (void)snprintf(id, 64, "%s", kept[0]);
+    (void)snprintf(id, 64, "%s", rig->many[0]);
 }
 
 TEST(many_rounds_make_no_tower)
 {
     struct rig rig;
     char id[64], line[128];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "mkdir d o && echo 0 >d/0 && echo old >o/old"), 0);
     for (int round = 1; round <= 20; round++) {
@@ -367,19 +315,19 @@ TEST(sandboxes_boot_from_a_stack_of_snapshots)
 {
     struct rig rig;
     char id[64], first[64], second[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "echo one >f && echo a >/only-a && mkdir dir && echo x >dir/x"), 0);
     struct snapshot_spec spec = {.slug = STR("the-first"), .sandbox = str_of(id)};
-    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &spec, on_snapshot), 0);
-    (void)snprintf(first, sizeof first, "%.60s", rig.texts[2]);
+    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &spec, rig_on_snapshot), 0);
+    (void)snprintf(first, sizeof first, "%s", rig.snapshot);
     struct str one[] = {STR("the-first")};
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){.snapshots = one, .snapshot_count = 1}), 0);
     (void)snprintf(id, sizeof id, "%s", rig.id);
     CHECK_INT(sh(&rig, id, "test $(cat f) = one && echo two >f && rm -r dir"), 0);
     struct snapshot_spec again = {.sandbox = str_of(id)};
-    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &again, on_snapshot), 0);
-    (void)snprintf(second, sizeof second, "%.60s", rig.texts[2]);
+    CHECK_INT(RIG_CALL(&rig, engine_snapshot_create, &again, rig_on_snapshot), 0);
+    (void)snprintf(second, sizeof second, "%s", rig.snapshot);
     /* The second stands for itself, and on top of the first. */
     for (size_t from = 0; from < 2; from++) {
         struct str stack[] = {str_of(first), str_of(second)};
@@ -405,7 +353,7 @@ TEST(what_cannot_be_kept_is_told_and_the_sandbox_goes_on)
 {
     struct rig rig;
     char id[64];
-    open_jails(&rig);
+    rig_open_jails(&rig, CONFIG);
     make(&rig, id);
     CHECK_INT(sh(&rig, id, "i=0; while test $i -lt 220; do mkdir d; cd d; i=$((i+1)); done"), 0);
     CHECK_INT(checkpoint(&rig, id, "deep"), -1);

@@ -4,27 +4,6 @@
 
 #include "base/id.h"
 
-static char kept[64][64];
-static size_t kept_count;
-
-static void keep_many(void *ctx, const struct sandbox_info *sandboxes, size_t count,
-                      const struct err *why)
-{
-    kept_count = count;
-    for (size_t i = 0; i < count; i++)
-        (void)snprintf(kept[i], sizeof kept[i], "%.*s", STR_ARG(sandboxes[i].id));
-    rig_on_plain(ctx, why);
-}
-
-static void on_checkpoint(void *ctx, const struct sandbox_checkpoint *checkpoint,
-                          const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (checkpoint != NULL)
-        (void)snprintf(rig->texts[1], sizeof rig->texts[1], "%.*s", STR_ARG(checkpoint->id));
-    rig_on_plain(rig, why);
-}
-
 TEST(a_sandbox_is_made_found_and_deleted)
 {
     struct rig rig;
@@ -252,18 +231,18 @@ TEST(forks_begin_where_their_parent_was)
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(parent, sizeof parent, "%s", rig.id);
     CHECK_INT(rig_write(&rig, parent, "/f", "shared"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 5, keep_many), 0);
-    CHECK_INT(kept_count, 5);
-    CHECK_INT(rig_write(&rig, kept[0], "/f", "own"), 0);
-    CHECK_INT(rig_read(&rig, kept[1], "/f"), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 5, rig_on_many), 0);
+    CHECK_INT(rig.many_count, 5);
+    CHECK_INT(rig_write(&rig, rig.many[0], "/f", "own"), 0);
+    CHECK_INT(rig_read(&rig, rig.many[1], "/f"), 0);
     CHECK_CSTR(rig.texts[0], "shared");
     CHECK_INT(rig_read(&rig, parent, "/f"), 0);
     CHECK_CSTR(rig.texts[0], "shared");
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 0, keep_many), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 0, rig_on_many), -1);
     CHECK_INT(rig.why.code, ERR_INVALID);
     /* All or none. */
     rig.caller.quota.sandboxes = 8;
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 5, keep_many), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_fork, str_of(parent), STR(""), 5, rig_on_many), -1);
     rig_done(&rig);
 }
 
@@ -274,14 +253,17 @@ TEST(rollback_leads_back_to_a_checkpoint)
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     CHECK_INT(rig_write(&rig, rig.id, "/f", "one"), 0);
     CHECK_INT(
-        RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("first"), on_checkpoint), 0);
+        RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("first"), rig_on_checkpoint),
+        0);
     CHECK_INT(rig_write(&rig, rig.id, "/f", "two"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR(""), on_checkpoint), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR(""), rig_on_checkpoint),
+              0);
     CHECK_INT(
-        RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("first"), on_checkpoint), -1);
+        RIG_CALL(&rig, engine_sandbox_checkpoint, str_of(rig.id), STR("first"), rig_on_checkpoint),
+        -1);
     CHECK_INT(rig.why.code, ERR_CONFLICT);
     CHECK_INT(rig_write(&rig, rig.id, "/f", "three"), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_sandbox_rollback, str_of(rig.id), str_of(rig.texts[1]),
+    CHECK_INT(RIG_CALL(&rig, engine_sandbox_rollback, str_of(rig.id), str_of(rig.checkpoint),
                        rig_on_sandbox),
               0);
     CHECK_INT(rig_read(&rig, rig.id, "/f"), 0);
@@ -357,11 +339,6 @@ TEST(verbs_at_the_same_moment_come_to_one_end)
     rig_done(&rig);
 }
 
-static void on_command(void *ctx, UNUSED const struct command_info *command, const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
 TEST(the_tier_memory_runs_nothing)
 {
     struct rig rig;
@@ -369,7 +346,7 @@ TEST(the_tier_memory_runs_nothing)
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     struct command_spec spec = {.sandbox = str_of(rig.id), .shell = STR("true")};
     rig.awaited++;
-    engine_command_start(rig.engine, &rig.caller, &spec, on_command, &rig);
+    engine_command_start(rig.engine, &rig.caller, &spec, rig_on_command, &rig);
     CHECK_INT(rig_wait(&rig), -1);
     CHECK_INT(rig.why.code, ERR_UNSUPPORTED);
     rig_done(&rig);

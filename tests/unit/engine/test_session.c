@@ -15,30 +15,6 @@ struct heard {
     bool is_ordered, has_ended;
 };
 
-static void on_session(void *ctx, UNUSED const struct session_info *session, const struct err *why)
-{
-    rig_on_plain(ctx, why);
-}
-
-static void on_volume(void *ctx, const struct volume_info *volume, const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (volume != NULL)
-        (void)snprintf(rig->texts[3], sizeof rig->texts[3], "%.*s", STR_ARG(volume->id));
-    rig_on_plain(rig, why);
-}
-
-static void on_token(void *ctx, const struct token_info *token, const char *secret,
-                     const struct err *why)
-{
-    struct rig *rig = ctx;
-    if (token != NULL) {
-        (void)snprintf(rig->texts[4], sizeof rig->texts[4], "%.*s", STR_ARG(token->id));
-        (void)snprintf(rig->texts[5], sizeof rig->texts[5], "%s", secret);
-    }
-    rig_on_plain(rig, why);
-}
-
 static int session_file(struct rig *rig, enum file_op op, const char *path, const char *text)
 {
     struct file_place place = {.session = STR("session-1")};
@@ -70,14 +46,14 @@ TEST(sessions_count_against_a_quota)
     rig.caller.quota.sandboxes = 1;
     struct session_spec second = {.id = STR("session-2")}, first = {.id = STR("session-1")};
     struct session_spec warm = {.id = STR("session-3"), .warm = true};
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &second, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &second, rig_on_session), 0);
     CHECK_INT(RIG_CALL(&rig, engine_session_use, STR("session-2"), rig_on_sandbox), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &first, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &first, rig_on_session), 0);
     CHECK_INT(session_file(&rig, FILE_WRITE, "/workspace/a", "mine"), -1);
     CHECK_INT(rig.why.code, ERR_LIMIT);
     CHECK_INT(RIG_CALL(&rig, engine_session_use, STR("session-1"), rig_on_sandbox), -1);
     CHECK_INT(rig.why.code, ERR_LIMIT);
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &warm, on_session), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &warm, rig_on_session), -1);
     CHECK_INT(rig.why.code, ERR_LIMIT);
     rig.caller.quota.sandboxes = 2;
     CHECK_INT(session_file(&rig, FILE_WRITE, "/workspace/a", "mine"), 0);
@@ -92,13 +68,13 @@ TEST(volumes_count_against_a_quota)
     rig_open(&rig, NULL);
     struct volume_spec spec = {.capacity_bytes = 64 << 20};
     rig.caller.quota.disk_bytes = 100 << 20;
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, rig_on_volume), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, rig_on_volume), -1);
     CHECK_INT(rig.why.code, ERR_LIMIT);
     struct sandbox_spec sandbox = {.limits.disk_bytes = 64 << 20};
     CHECK_INT(rig_create(&rig, &sandbox), -1);
     CHECK_INT(rig.why.code, ERR_LIMIT);
-    CHECK_INT(RIG_CALL(&rig, engine_volume_delete, str_of(rig.texts[3]), rig_on_plain), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_delete, str_of(rig.volume), rig_on_plain), 0);
     CHECK_INT(rig_create(&rig, &sandbox), 0);
     rig_done(&rig);
 }
@@ -108,9 +84,9 @@ TEST(a_session_sleeps_and_comes_back_with_its_files)
     struct rig rig;
     rig_open(&rig, NULL);
     struct session_spec spec = {.id = STR("session-1"), .idle_ms = 300};
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), 0);
     CHECK_INT(look(&rig).sandbox.len, 0); /* lazy */
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), -1);
     CHECK_INT(rig.why.code, ERR_CONFLICT);
     CHECK_INT(session_file(&rig, FILE_WRITE, "/workspace/a", "mine"), 0);
     CHECK_INT(look(&rig).state, SESSION_ACTIVE);
@@ -119,7 +95,7 @@ TEST(a_session_sleeps_and_comes_back_with_its_files)
     CHECK_INT(session_file(&rig, FILE_READ, "/workspace/a", ""), 0);
     CHECK_CSTR(rig.texts[0], "mine");
     /* Over a restart in good order, too. */
-    CHECK_INT(RIG_CALL(&rig, engine_session_rest, STR("session-1"), on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_rest, STR("session-1"), rig_on_session), 0);
     rig_close(&rig);
     rig_reopen(&rig);
     CHECK_INT(session_file(&rig, FILE_READ, "/workspace/a", ""), 0);
@@ -139,7 +115,7 @@ TEST(a_warm_session_has_its_sandbox_at_once)
     struct rig rig;
     rig_open(&rig, NULL);
     struct session_spec spec = {.id = STR("session-1"), .warm = true};
-    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, on_session), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), 0);
     CHECK(look(&rig).sandbox.len > 0);
     /* Whoever uses it at the same moment has the same. */
     char first[64];
@@ -159,7 +135,7 @@ TEST(a_volume_goes_after_its_time_with_its_rows)
     AUTO_ARENA struct arena arena = {0};
     rig_open(&rig, NULL);
     struct volume_spec spec = {.name = STR("short"), .ttl_ms = 300};
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, rig_on_volume), 0);
     struct sandbox_spec with = {.volume = STR("short")};
     CHECK_INT(rig_create(&rig, &with), 0);
     rig_run_ms(&rig, 700); /* in use: its time does not run */
@@ -187,7 +163,7 @@ TEST(files_of_a_volume_that_nobody_uses)
     struct rig rig;
     rig_open(&rig, NULL);
     struct volume_spec spec = {.name = STR("alone"), .ttl_ms = -1};
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, on_volume), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &spec, rig_on_volume), 0);
     struct file_place place = {.volume = STR("alone")};
     struct file_request write = {
         .op = FILE_WRITE, .path = STR("/workspace/x"), .bytes = STR("still here")};
@@ -273,10 +249,10 @@ TEST(tokens_are_told_once_and_kept_as_digests)
     char secret[256], id[256];
     rig_open(&rig, NULL);
     rig.awaited++;
-    engine_token_create(rig.engine, &spec, on_token, &rig);
+    engine_token_create(rig.engine, &spec, rig_on_token, &rig);
     CHECK_INT(rig_wait(&rig), 0);
-    (void)snprintf(secret, sizeof secret, "%s", rig.texts[5]);
-    (void)snprintf(id, sizeof id, "%s", rig.texts[4]);
+    (void)snprintf(secret, sizeof secret, "%s", rig.secret);
+    (void)snprintf(id, sizeof id, "%s", rig.token);
     CHECK_INT(strlen(secret), TOKEN_LEN);
     rig_close(&rig);
     rig_reopen(&rig);
@@ -286,7 +262,7 @@ TEST(tokens_are_told_once_and_kept_as_digests)
     CHECK(!engine_token_find(rig.engine, STR("wrong"), &info));
     spec.scopes = 0;
     rig.awaited++;
-    engine_token_create(rig.engine, &spec, on_token, &rig);
+    engine_token_create(rig.engine, &spec, rig_on_token, &rig);
     CHECK_INT(rig_wait(&rig), -1);
     CHECK_INT(rig.why.code, ERR_INVALID);
     rig.awaited++;
@@ -308,13 +284,13 @@ TEST(a_full_disk_refuses_and_passes)
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), -1);
     CHECK_INT(rig.why.code, ERR_NO_SPACE);
     struct volume_spec volume = {.name = STR("v")};
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &volume, on_volume), -1);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &volume, rig_on_volume), -1);
     CHECK_INT(rig.why.code, ERR_NO_SPACE);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(rig.id), rig_on_sandbox), -1);
     store_fault_at(0, 0, false);
     CHECK_INT(rig_state(&rig, rig.id), SANDBOX_RUNNING); /* it could not be put aside: it runs on */
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &volume, on_volume), 0);
+    CHECK_INT(RIG_CALL(&rig, engine_volume_create, &volume, rig_on_volume), 0);
     struct sandbox_list list;
     struct err err = {0};
     AUTO_ARENA struct arena arena = {0};
