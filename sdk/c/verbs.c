@@ -33,6 +33,17 @@ static int no_memory(sg_client *client)
     return sg_client_fail(client, "no_space", "out of memory");
 }
 
+/* Whatever an id holds, it leads to no other door. */
+static int check_id(sg_client *client, const char *id)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    size_t len = strlen(id);
+    if (len == 0 || len >= SG_ID_SIZE || strspn(id, allowed) != len)
+        return sg_client_fail(client, "invalid", "this is no id of a sandbox");
+    return 0;
+}
+
 int sg_create(sg_client *client, const char *spec_json, char id[SG_ID_SIZE])
 {
     char *answer = NULL;
@@ -51,6 +62,8 @@ int sg_create(sg_client *client, const char *spec_json, char id[SG_ID_SIZE])
 int sg_delete(sg_client *client, const char *sandbox)
 {
     char path[SG_ID_SIZE + 32];
+    if (check_id(client, sandbox) < 0)
+        return -1;
     (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", sandbox);
     return sg_call(client, "DELETE", path, NULL, NULL);
 }
@@ -60,6 +73,8 @@ static int post_two(sg_client *client, const char *sandbox, const char *door, co
                     const char *values[2], char **ret_json)
 {
     char path[SG_ID_SIZE + 64];
+    if (check_id(client, sandbox) < 0)
+        return -1;
     char *first = quote(values[0]), *second = values[1] == NULL ? NULL : quote(values[1]);
     size_t size = (first == NULL ? 0 : strlen(first)) + (second == NULL ? 0 : strlen(second)) + 64;
     char *body = malloc(size);
@@ -134,6 +149,8 @@ int sg_file_read(sg_client *client, const char *sandbox, const char *path, char 
                  size_t *ret_len)
 {
     struct bytes all = {0};
+    if (check_id(client, sandbox) < 0)
+        return -1;
     char *door = file_door(sandbox, path);
     if (door == NULL)
         return no_memory(client);
@@ -155,6 +172,8 @@ int sg_file_write(sg_client *client, const char *sandbox, const char *path, cons
                   size_t len)
 {
     struct bytes all = {.ptr = (char *)bytes, .len = len};
+    if (check_id(client, sandbox) < 0)
+        return -1;
     char *door = file_door(sandbox, path);
     if (door == NULL)
         return no_memory(client);

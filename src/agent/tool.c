@@ -1,6 +1,7 @@
 /* A call of a tool: arguments checked, one answer, errors as data. */
 
 #include "agent/internal.h"
+#include "base/json_text.h"
 #include "base/schema.h"
 #include "io/loop.h"
 
@@ -104,11 +105,15 @@ bool tool_is_over(struct tool_run *run)
     return true;
 }
 
+/* Whoever takes the answer reads it again: a NUL that a program printed must not hide the rest. */
 static void finish(struct tool_run *run, const struct buf *json, bool is_error)
 {
+    AUTO_BUF struct buf shown = {0};
+    buf_put(&shown, buf_str(json));
+    json_hide_nul(&shown);
     if (!run->is_canceled)
         run->calls->on_done(run->ctx, &(struct tool_answer){.is_error = is_error,
-                                                            .json = buf_str(json),
+                                                            .json = buf_str(&shown),
                                                             .images = run->images.ptr,
                                                             .image_count = run->images.len});
     run_free(run);

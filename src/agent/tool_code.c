@@ -98,6 +98,31 @@ static void show_part(struct tool_run *run, const struct kernel_part *part, stru
     }
 }
 
+/* The value of the last expression as JSON; empty when it has none. */
+static struct str main_json(const struct run_output *output)
+{
+    VEC_EACH (value, &output->values)
+        for (size_t i = 0; value->main && i < value->count; i++) {
+            const struct kernel_part *part = &output->parts.ptr[value->first + i];
+            if (str_eq(part->mime, STR("application/json")))
+                return part->bytes;
+        }
+    return (struct str){0};
+}
+
+/* `result` is JSON where the value has one, else text; `text` is there when it says more. */
+static void put_shown(struct json_out *out, struct str json, struct str text)
+{
+    struct err err = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    bool has_json =
+        json.len > 0 && json.len <= TOOL_VALUE_MAX && json_parse(json, &value, &err) == 0;
+    if (has_json)
+        json_key(out, "result"), json_put_value(out, value);
+    if (text.len > 0 && !(has_json && str_eq(text, json)))
+        json_key(out, has_json ? "text" : "result"), tool_put_cut(out, text, TOOL_VALUE_MAX);
+}
+
 static void put_files(struct json_out *out, const struct run_output *output)
 {
     static const char *const changes[] = {"created", "changed", "deleted"};
@@ -121,9 +146,8 @@ static void put_kernel(struct tool_run *run, struct json_out *out, const struct 
         for (size_t i = 0; i < value->count && text.len < TOOL_VALUE_MAX; i++)
             show_part(run, &output->parts.ptr[value->first + i], &text);
     json_key(out, "success"), json_put_bool(out, is_ok);
-    if (text.len > 0) /* without the last line's end; blanks before it may be a table's */
-        json_key(out, "result"),
-            tool_put_cut(out, str_slice(buf_str(&text), 0, text.len - 1), TOOL_VALUE_MAX);
+    /* Without the last line's end; blanks before it may be a table's. */
+    put_shown(out, main_json(output), str_slice(buf_str(&text), 0, text.len - (text.len > 0)));
     if (!is_ok)
         put_error(out, run_status_name(output->status), &output->error_name, &output->error_message,
                   &output->traceback);

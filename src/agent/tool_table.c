@@ -38,7 +38,8 @@ const struct tool tools[] = {
             "description": "python when left out; typescript where the session is an isolate"}) ","
         JSON("timeoutMs": {"type": "integer", "minimum": 1, "maximum": 600000})),
      GIVES(JSON(["success"]), M_SUCCESS ","
-        JSON("result": {"description": "The value of the last expression"}) ","
+        JSON("result": {"description": "The value of the last expression, as JSON where it has one"},
+            "text": {"type": "string", "description": "What was shown, where that is more"}) ","
         JSON("images": {"type": "integer", "description": "How many pictures come with the answer"},
             "files": {"type": "array", "items": {"type": "object"}}) ","
         JSON("error": {"type": "object"}, "stdout": {"type": "string"}, "stderr": {"type": "string"})),

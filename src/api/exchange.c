@@ -12,7 +12,8 @@ static size_t body_limit(const struct route *route)
     return route_streams(route) ? SIZE_MAX : ROUTE_BODY_MAX;
 }
 
-void exchange_limit_body(struct conn *conn, struct request *request)
+/* The row is known, and with it how long a body may become. */
+static void limit_body(struct conn *conn, struct request *request)
 {
     struct err err;
     if (request->has_reply || request->match.route == NULL)
@@ -26,6 +27,44 @@ void exchange_limit_body(struct conn *conn, struct request *request)
     (void)err_set(&err, ERR_TOO_LARGE,
                   "the request's body is too large; at most %zu bytes are taken", max);
     reply_error(request, &err);
+}
+
+/* What was decrypted comes over a pair of sockets, with the address of its client. */
+static bool came_by_tls(const struct conn *conn, const struct sockaddr *peer)
+{
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return peer != NULL && peer->sa_family != AF_UNIX &&
+           getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+void exchange_begin(struct conn *conn, struct request *request)
+{
+    struct http *http = conn->http;
+    request->is_http10 = conn->strict.is_http10;
+    request->is_tls = came_by_tls(conn, request->peer);
+    http->counts.running++;
+    /* Each request must have passed the judge: one that did not came by another way in. */
+    if (++conn->served <= conn->strict.requests) {
+        request_begin(request, &http->options.rules);
+    } else {
+        struct err err;
+        (void)err_set(&err, ERR_INTERNAL, "the request was not checked");
+        reply_error(request, &err);
+    }
+    limit_body(conn, request);
+    if (!request->has_reply && route_streams(request->match.route))
+        request_dispatch(request, &http->options.rules);
+}
+
+void exchange_dispatch(struct request *request)
+{
+    request_log(request);
+    if (request->sink != NULL)
+        request->sink->on_end(request->sink_ctx);
+    else
+        request_dispatch(request, &request->http->options.rules);
+    request_log(NULL);
 }
 
 void exchange_take_body(struct request *request, struct str bytes)

@@ -1,12 +1,14 @@
 #pragma once
 
-/* One request and its answer, as far as http.c need not ask the HTTP library: limits, counting,
- * what goes past the library. For http.c. */
+/* One request and its answer, as far as http.c need not ask the HTTP library: its beginning,
+ * limits, counting, what goes past the library. For http.c. */
 
 #include "api/internal.h"
 
-/* The row is known from here on, and with it how long a body may become. */
-void exchange_limit_body(struct conn *conn, struct request *request);
+/* The head is here: it is judged, and a row that streams its body is called at once. May reply. */
+void exchange_begin(struct conn *conn, struct request *request);
+/* The body is here. Without a reply the request is held. */
+void exchange_dispatch(struct request *request);
 /* To the buffer or the sink; a failure becomes the reply. */
 void exchange_take_body(struct request *request, struct str bytes);
 /* Counts and logs the reply. */

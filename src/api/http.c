@@ -92,17 +92,7 @@ static enum MHD_Result add_header(void *cls, UNUSED enum MHD_ValueKind kind, con
     return MHD_YES;
 }
 
-/* What was decrypted comes over a pair of sockets, with the address of its client. */
-static bool came_by_tls(const struct conn *conn, const struct sockaddr *peer)
-{
-    int domain = 0;
-    socklen_t size = sizeof domain;
-    return peer != NULL && peer->sa_family != AF_UNIX &&
-           getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
-}
-
-static void begin(struct http *http, struct conn *conn, struct MHD_Connection *connection,
-                  const char *method)
+static void begin(struct conn *conn, struct MHD_Connection *connection, const char *method)
 {
     struct request *request = conn->request;
     request->connection = connection;
@@ -110,21 +100,8 @@ static void begin(struct http *http, struct conn *conn, struct MHD_Connection *c
     const union MHD_ConnectionInfo *peer =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     request->peer = peer == NULL ? NULL : peer->client_addr;
-    request->is_http10 = conn->strict.is_http10;
-    request->is_tls = came_by_tls(conn, request->peer);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_header, request);
-    http->counts.running++;
-    /* Each request must have passed the judge: one that did not came by another way in. */
-    if (++conn->served <= conn->strict.requests) {
-        request_begin(request, &http->options.rules);
-    } else {
-        struct err err;
-        (void)err_set(&err, ERR_INTERNAL, "the request was not checked");
-        reply_error(request, &err);
-    }
-    exchange_limit_body(conn, request);
-    if (!request->has_reply && route_streams(request->match.route))
-        request_dispatch(request, &http->options.rules);
+    exchange_begin(conn, request);
 }
 
 /* ---- replies ------------------------------------------------------------------------------- */
@@ -210,18 +187,6 @@ static enum MHD_Result send_reply(struct conn *conn, struct request *request)
 
 /* ---- the library's calls ------------------------------------------------------------------- */
 
-static void dispatch(struct http *http, struct request *request)
-{
-    request_log(request);
-    if (request->sink != NULL)
-        request->sink->on_end(request->sink_ctx);
-    else
-        request_dispatch(request, &http->options.rules);
-    request_log(NULL);
-    if (!request->has_reply)
-        park(request->conn);
-}
-
 static enum MHD_Result on_head(struct conn *conn, struct request *request)
 {
     if (request->has_reply && strict_in_body(&conn->strict)) {
@@ -253,12 +218,11 @@ static enum MHD_Result on_body(struct conn *conn, struct request *request, struc
     return MHD_YES;
 }
 
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
+static enum MHD_Result on_request(UNUSED void *cls, struct MHD_Connection *connection,
                                   UNUSED const char *url, const char *method,
                                   UNUSED const char *version, const char *upload_data,
                                   size_t *upload_size, UNUSED void **req_cls)
 {
-    struct http *http = cls;
     struct conn *conn = conn_of(connection);
     struct request *request = conn->request;
     /* While it goes through the chunks that it has, it does not look whether one made it wait. It
@@ -266,7 +230,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     if (!take_up(conn))
         return MHD_YES;
     if (request->connection == NULL) {
-        begin(http, conn, connection, method);
+        begin(conn, connection, method);
         request_log(NULL);
     }
     if (request->stage == STAGE_HEAD)
@@ -283,7 +247,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
         }
         request->stage = STAGE_WHOLE;
         if (!request->has_reply)
-            dispatch(http, request);
+            exchange_dispatch(request);
+        if (!request->has_reply)
+            park(conn);
     }
     return request->has_reply ? send_reply(conn, request) : MHD_YES;
 }

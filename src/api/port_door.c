@@ -167,7 +167,10 @@ static bool has_port_token(const struct api *api, struct request *request,
             go_in(request, token);
         return good;
     }
-    return cookie_counts(request) && is_good(api, id, port, port_cookie(request));
+    for (size_t i = 0; cookie_counts(request) && port_cookie(request, i, &token); i++)
+        if (is_good(api, id, port, token))
+            return true;
+    return false;
 }
 
 /* ---- who ----------------------------------------------------------------------------------- */

@@ -48,6 +48,20 @@ static bool is_one_of(struct str name, const char *const *list, size_t count)
 }
 #define IS_ONE_OF(name, list) is_one_of(name, list, countof(list))
 
+/* Applications that get headers as variables (CGI, WSGI) read X_Forwarded_For as if it were ours.
+ */
+static bool is_ours(struct arena *arena, struct str name)
+{
+    char *spelled = arena_alloc(arena, name.len + 1);
+    for (size_t i = 0; i < name.len; i++)
+        spelled[i] = name.ptr[i];
+    for (size_t i = 0; i < name.len; i++)
+        if (spelled[i] == '_')
+            spelled[i] = '-';
+    struct str shown = str_n(spelled, name.len);
+    return IS_ONE_OF(shown, hops) || IS_ONE_OF(shown, ours);
+}
+
 static bool has_item(struct str list, struct str name)
 {
     struct str item;
@@ -73,17 +87,26 @@ static struct str cookie_name(struct str pair)
     return str_trim(str_slice(pair, 0, str_find_char(pair, '=')));
 }
 
-struct str port_cookie(const struct request *request)
+bool port_cookie(const struct request *request, size_t which, struct str *ret_value)
 {
     for (size_t i = 0; i < request->header_count; i++) {
         struct str rest = request->headers[i].value, pair;
         if (!str_eq_nocase(request->headers[i].name, STR("Cookie")))
             continue;
-        while (str_split(&rest, ';', &pair))
-            if (str_eq(cookie_name(pair), STR(PORT_COOKIE)))
-                return str_trim(str_slice(pair, str_find_char(pair, '=') + 1, pair.len));
+        while (str_split(&rest, ';', &pair)) {
+            if (!str_eq(cookie_name(pair), STR(PORT_COOKIE)) || which-- > 0)
+                continue;
+            *ret_value = str_trim(str_slice(pair, str_find_char(pair, '=') + 1, pair.len));
+            return true;
+        }
     }
-    return (struct str){0};
+    return false;
+}
+
+/* A page whose own address had the token tells it with what it asks for. */
+static bool has_token(struct str name, struct str value)
+{
+    return str_eq_nocase(name, STR("Referer")) && str_find(value, STR(PORT_QUERY)) < value.len;
 }
 
 static void put_cookies(struct str value, struct buf *out)
@@ -123,10 +146,11 @@ static void put_header(struct buf *out, const char *name, struct str value)
 
 static void put_passed(const struct request *request, const struct port_way *way, struct buf *out)
 {
+    AUTO_ARENA struct arena arena = {0};
     for (size_t i = 0; i < request->header_count; i++) {
         struct str name = request->headers[i].name, value = request->headers[i].value;
         bool is_cookie = str_eq_nocase(name, STR("Cookie"));
-        if (IS_ONE_OF(name, hops) || IS_ONE_OF(name, ours) || is_named_hop(request, name) ||
+        if (is_ours(&arena, name) || is_named_hop(request, name) || has_token(name, value) ||
             (str_eq_nocase(name, STR("Authorization")) && !way->keeps_auth) ||
             (is_cookie && !request->by_host))
             continue;

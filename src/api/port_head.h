@@ -34,5 +34,6 @@ struct request_header *port_answer_headers(struct request *request, const struct
 
 /* A query without our own parameter. */
 void port_put_query(struct str query, struct buf *out);
-/* The value of our cookie; empty when there is none. */
-struct str port_cookie(const struct request *request);
+/* The value of the cookie of our name, counted from 0; false when there are not so many. A page of
+ * another sandbox may have put some of that name beside ours. */
+bool port_cookie(const struct request *request, size_t which, struct str *ret_value) MUST_USE;

@@ -37,14 +37,22 @@ static void get(struct request *request, void *ctx)
 }
 
 /* "running,paused" */
+static int refuse_state(struct str name, struct err *err)
+{
+    AUTO_BUF struct buf known = {0};
+    for (enum sandbox_state state = 0; state < SANDBOX_STATE_COUNT; state++)
+        buf_printf(&known, "%s%s", state > 0 ? ", " : "", sandbox_state_name(state));
+    return err_set(err, ERR_INVALID, "state: there is no '%.*s'; there are %s",
+                   STR_ARG(str_slice(name, 0, 40)), buf_cstr(&known));
+}
+
 static int read_states(struct str text, unsigned *ret_states, struct err *err)
 {
     struct str name;
     while (str_split(&text, ',', &name)) {
         enum sandbox_state state;
         if (!sandbox_state_of_name(str_trim(name), &state))
-            return err_set(err, ERR_INVALID, "there is no state '%.*s'",
-                           STR_ARG(str_slice(name, 0, 40)));
+            return refuse_state(name, err);
         *ret_states |= 1U << state;
     }
     return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -115,6 +116,40 @@ static bool is_far(const char *place, struct str *ret_sandbox, const char **ret_
     return colon < text.len && id_is_valid(*ret_sandbox) && (*ret_path)[0] == '/';
 }
 
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Into a directory it keeps its name; "/" at the end says that there is one. */
+static int copy_in(const struct cli_call *call, const char *file, const char *id, const char *path,
+                   struct err *err)
+{
+    AUTO_BUF struct buf target = {0};
+    struct stat st;
+    AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_sys(err, errno, "open '%s'", file);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, ERR_INVALID,
+                       "'%.80s' is a directory and cp takes one file; a tree goes as a tar: "
+                       "PUT /v1/sandboxes/%s/tar",
+                       file, id);
+    buf_printf(&target, "%s%s", path, str_ends(str_of(path), STR("/")) ? last_name(file) : "");
+    return upload(call, id, buf_cstr(&target), fd, err);
+}
+
+static int copy_out(const struct cli_call *call, const char *id, const char *path, const char *file,
+                    struct err *err)
+{
+    AUTO_BUF struct buf target = {0};
+    struct stat st;
+    bool is_inside = stat(file, &st) == 0 && S_ISDIR(st.st_mode);
+    buf_printf(&target, "%s%s%s", file, is_inside ? "/" : "", is_inside ? last_name(path) : "");
+    return download(call, id, path, buf_cstr(&target), err);
+}
+
 static int copy(const struct cli_call *call, struct err *err)
 {
     struct str sandbox;
@@ -126,11 +161,8 @@ static int copy(const struct cli_call *call, struct err *err)
     if (!from_far)
         (void)is_far(call->args[1], &sandbox, &path);
     (void)snprintf(id, sizeof id, "%.*s", STR_ARG(sandbox));
-    const char *file = call->args[from_far ? 1 : 0];
-    if (from_far)
-        return download(call, id, path, file, err);
-    AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? err_sys(err, errno, "open '%s'", file) : upload(call, id, path, fd, err);
+    return from_far ? copy_out(call, id, path, call->args[1], err)
+                    : copy_in(call, call->args[0], id, path, err);
 }
 
 static const struct cli_option tree_options[] = {
@@ -194,7 +226,9 @@ const struct cli_verb cmd_cp = {
     .name = "cp",
     .args = "FROM TO",
     .summary = "Copy a file into a sandbox or out of it",
-    .details = "One side is SANDBOX:/PATH, the other a file of this machine.",
+    .details =
+        "One side is SANDBOX:/PATH, the other a file of this machine. Into a directory of this\n"
+        "machine, and to a PATH that ends with '/', it goes under its own name.",
     .options = remote_only,
     .args_min = 2,
     .args_max = 2,

@@ -31,6 +31,14 @@ static int list(const struct cli_call *call, const struct noun *noun, struct err
     return remote_show(call, "GET", noun->door, NULL, noun->list, noun->columns, err);
 }
 
+static int get(const struct cli_call *call, const struct noun *noun, struct err *err)
+{
+    AUTO_BUF struct buf path = {0};
+    buf_put_cstr(&path, noun->door);
+    remote_path(&path, "/%s", call->args[0]);
+    return remote_show(call, "GET", buf_cstr(&path), NULL, NULL, noun->columns, err);
+}
+
 static int remove_one(const struct cli_call *call, const struct noun *noun, struct err *err)
 {
     AUTO_BUF struct buf path = {0};
@@ -46,32 +54,60 @@ static void put_given(const struct cli_call *call, const char *option, struct js
         json_key(out, option), json_put_cstr(out, text);
 }
 
-/* The members that a create takes as text, by the names of its options. */
-static int create(const struct cli_call *call, const struct noun *noun, const char *const *members,
-                  struct err *err)
+static int number_of(const struct cli_call *call, const char *option, const char *member,
+                     struct json_out *out, struct err *err)
+{
+    const char *text = cli_value(call, option);
+    int64_t n;
+    if (text == NULL)
+        return 0;
+    if (!str_to_i64(str_of(text), -1, INT64_MAX, &n))
+        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
+    json_key(out, member), json_put_i64(out, n);
+    return 0;
+}
+
+/* A member of a body and its option. */
+struct member {
+    const char *option, *name; /* the same name as a text when `name` is NULL, else a number */
+};
+
+static int create(const struct cli_call *call, const struct noun *noun,
+                  const struct member *members, struct err *err)
 {
     AUTO_BUF struct buf body = {0};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    for (; *members != NULL; members++)
-        put_given(call, *members, &out);
+    for (; members->option != NULL; members++)
+        if (members->name == NULL)
+            put_given(call, members->option, &out);
+        else if (number_of(call, members->option, members->name, &out, err) < 0)
+            return -1;
     json_end_object(&out);
     return remote_show_made(call, noun->door, buf_cstr(&body), noun->columns, err);
 }
 
 static int session_create(const struct cli_call *call, struct err *err)
 {
-    static const char *const members[] = {"id", "name", NULL};
+    static const struct member members[] = {
+        {"id", NULL}, {"name", NULL}, {"idle-ms", "idleMs"}, {0}};
     return create(call, &sessions, members, err);
 }
 static int volume_create(const struct cli_call *call, struct err *err)
 {
-    static const char *const members[] = {"name", "tier", NULL};
+    static const struct member members[] = {
+        {"name", NULL}, {"tier", NULL}, {"capacity-mb", "capacityMb"}, {"ttl-ms", "ttlMs"}, {0}};
     return create(call, &volumes, members, err);
 }
 static int snapshot_create(const struct cli_call *call, struct err *err)
 {
-    static const char *const members[] = {"slug", "sandbox", "directory", NULL};
+    static const struct member members[] = {
+        {"slug", NULL}, {"sandbox", NULL}, {"directory", NULL}, {0}};
+    if ((cli_value(call, "sandbox") == NULL) == (cli_value(call, "directory") == NULL))
+        return err_set(
+            err, ERR_INVALID,
+            "snapshot create: --sandbox ID or --directory DIR is needed, one of the two; "
+            "packages are for 'sandglass snapshot build', archives for 'snapshot unpack'");
     return create(call, &snapshots, members, err);
 }
 
@@ -98,26 +134,6 @@ static int snapshot_build(const struct cli_call *call, struct err *err)
         (void)fprintf(stderr, "installing %zu package%s ...\n", call->arg_count,
                       call->arg_count == 1 ? "" : "s");
     return remote_show_made(call, "/v1/snapshots", buf_cstr(&body), snapshot_columns, err);
-}
-
-static int snapshot_get(const struct cli_call *call, struct err *err)
-{
-    AUTO_BUF struct buf path = {0};
-    remote_path(&path, "/v1/snapshots/%s", call->args[0]);
-    return remote_show(call, "GET", buf_cstr(&path), NULL, NULL, snapshot_columns, err);
-}
-
-static int number_of(const struct cli_call *call, const char *option, const char *member,
-                     struct json_out *out, struct err *err)
-{
-    const char *text = cli_value(call, option);
-    int64_t n;
-    if (text == NULL)
-        return 0;
-    if (!str_to_i64(str_of(text), 0, INT64_MAX, &n))
-        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
-    json_key(out, member), json_put_i64(out, n);
-    return 0;
 }
 
 /* The token alone goes to standard output, so that a script can take it. */
@@ -152,6 +168,15 @@ static int token_create(const struct cli_call *call, struct err *err)
     return EXIT_OK;
 }
 
+#define GET(noun)                                                                                  \
+    static int noun##_get(const struct cli_call *call, struct err *err)                            \
+    {                                                                                              \
+        return get(call, &noun##s, err);                                                           \
+    }
+GET(session)
+GET(volume)
+GET(snapshot)
+
 #define LIST_AND_REMOVE(noun)                                                                      \
     static int noun##_ls(const struct cli_call *call, struct err *err)                             \
     {                                                                                              \
@@ -170,11 +195,14 @@ static const struct cli_option session_options[] = {
     REMOTE_OPTIONS,
     {0, "id", "ID", "An id of your choice (a random one)"},
     {0, "name", "NAME", "A name for people"},
+    {0, "idle-ms", "N", "Dormant after so many milliseconds without work; -1 for never"},
     {0}};
 static const struct cli_option volume_options[] = {
     REMOTE_OPTIONS,
     {0, "name", "NAME", "A name that is unique here"},
     {0, "tier", "TIER", "For sandboxes of this tier (as configured)"},
+    {0, "capacity-mb", "N", "How much it holds (as configured)"},
+    {0, "ttl-ms", "N", "Goes so many milliseconds after its last use; -1 for never"},
     {0}};
 static const struct cli_option snapshot_options[] = {
     REMOTE_OPTIONS,
@@ -196,11 +224,14 @@ static const struct cli_option token_options[] = {
 REMOTE_VERB(cmd_session_create, "session create", "", "Make a session and print its id",
             session_options, 0, session_create);
 REMOTE_VERB(cmd_session_ls, "session ls", "", "List sessions", remote_only, 0, session_ls);
+REMOTE_VERB(cmd_session_get, "session get", "ID", "Look at a session", remote_only, 1, session_get);
 REMOTE_VERB(cmd_session_rm, "session rm", "ID", "Delete a session with its volume", remote_only, 1,
             session_rm);
 REMOTE_VERB(cmd_volume_create, "volume create", "", "Make a volume and print its id",
             volume_options, 0, volume_create);
 REMOTE_VERB(cmd_volume_ls, "volume ls", "", "List volumes", remote_only, 0, volume_ls);
+REMOTE_VERB(cmd_volume_get, "volume get", "ID", "Look at a volume, by id or name", remote_only, 1,
+            volume_get);
 REMOTE_VERB(cmd_volume_rm, "volume rm", "ID", "Delete a volume", remote_only, 1, volume_rm);
 REMOTE_VERB(cmd_snapshot_create, "snapshot create", "", "Make a snapshot", snapshot_options, 0,
             snapshot_create);

@@ -55,13 +55,15 @@ static int create(const struct cli_call *call, struct err *err)
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
     put_given(call, "tier", &out);
+    put_given(call, "runtime", &out);
     put_given(call, "name", &out);
     put_given(call, "volume", &out);
     put_list(call, "snapshot", "snapshots", &out);
     if (remote_put_pairs(call, "env", "env", &out, err) < 0 ||
         remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
         net_put_members(call, &out, err) < 0 ||
-        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
+        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0 ||
+        put_number(call, "idle-ms", "idleMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
     return remote_show_made(call, "/v1/sandboxes", buf_cstr(&body), columns, err);
@@ -122,36 +124,51 @@ static int update(const struct cli_call *call, struct err *err)
     return on_one(call, "PATCH", "/v1/sandboxes/%s", buf_cstr(&body), NULL, err);
 }
 
+/* What became of the interpreters: one line each, of every fork that has some. */
+static void put_contexts(const struct json_t *sandboxes, struct buf *out)
+{
+    for (size_t i = 0; sandboxes != NULL && i < json_len(sandboxes); i++) {
+        const struct json_t *sandbox = json_at(sandboxes, i);
+        const struct json_t *contexts = json_get(sandbox, "contexts");
+        for (size_t k = 0; contexts != NULL && k < json_len(contexts); k++) {
+            const struct json_t *context = json_at(contexts, k);
+            struct str reason = remote_text(context, "reason");
+            bool is_live = false;
+            (void)!json_to_bool(json_get(context, "live"), &is_live);
+            cli_put_plain(out, remote_text(sandbox, "id"));
+            buf_put_cstr(out, ": context ");
+            cli_put_plain(out, remote_text(context, "id"));
+            buf_put_cstr(out, is_live ? " goes on with its variables" : " begins anew");
+            buf_put_cstr(out, reason.len > 0 ? ": " : "");
+            cli_put_plain(out, reason);
+            buf_put_char(out, '\n');
+        }
+    }
+}
+
 static int fork_it(const struct cli_call *call, struct err *err)
 {
-    AUTO_BUF struct buf body = {0};
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf body = {0}, path = {0}, text = {0};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
     if (put_number(call, "count", "count", &out, err) < 0)
         return -1;
     put_given(call, "checkpoint", &out);
     json_end_object(&out);
-    return on_one(call, "POST", "/v1/sandboxes/%s/fork", buf_cstr(&body), "sandboxes", err);
+    if (cli_has(call, "json"))
+        return on_one(call, "POST", "/v1/sandboxes/%s/fork", buf_cstr(&body), "sandboxes", err);
+    remote_path(&path, "/v1/sandboxes/%s/fork", call->args[0]);
+    if (remote_open(call, &client, err) < 0 ||
+        remote_call(client, "POST", buf_cstr(&path), buf_cstr(&body), &answer, err) < 0)
+        return -1;
+    remote_put_table(json_get(answer, "sandboxes"), columns, &text);
+    put_contexts(json_get(answer, "sandboxes"), &text);
+    cli_print(buf_str(&text));
+    return EXIT_OK;
 }
 
-#define NETWORK_OPTIONS                                                                            \
-    {.name = "network",                                                                            \
-     .value = "POLICY",                                                                            \
-     .help = "Where it may go: none, public, or allow HOST, ... (none)"},                          \
-        {.name = "allow-host",                                                                     \
-         .value = "HOST[:PORT]",                                                                   \
-         .help = "Let it reach this host, the server's group npm or pypi, or 'public'",            \
-         .repeated = true},                                                                        \
-        {.name = "deny-host",                                                                      \
-         .value = "HOST[:PORT]",                                                                   \
-         .help = "Not this one, whatever is allowed",                                              \
-         .repeated = true},                                                                        \
-        {.name = "secret",                                                                         \
-         .value = "NAME=env:VAR@HOST[:PORT]",                                                      \
-         .help = "Let requests to HOST carry a key that nothing inside sees; NAME alone is one "   \
-                 "of the server's configuration",                                                  \
-         .repeated = true},                                                                        \
-        NET_LIMIT_OPTIONS
 static int checkpoint(const struct cli_call *call, struct err *err)
 {
     AUTO_BUF struct buf body = {0}, path = {0};
@@ -173,9 +190,18 @@ static int rollback(const struct cli_call *call, struct err *err)
     return on_one(call, "POST", "/v1/sandboxes/%s/rollback", buf_cstr(&body), NULL, err);
 }
 
+#define NETWORK_OPTIONS                                                                            \
+    {.name = "network",                                                                            \
+     .value = "POLICY",                                                                            \
+     .help = "Where it may go: none, public, or allow HOST, ... (none)"},                          \
+        NET_OPTIONS("Let it reach this host, the server's group npm or pypi, or 'public'",         \
+                    "Let requests to HOST carry a key that nothing inside sees; NAME alone is "    \
+                    "one of the server's configuration")
+
 static const struct cli_option create_options[] = {
     REMOTE_OPTIONS,
     {0, "tier", "TIER", "jail, isolate or memory (as configured)"},
+    {0, "runtime", "NAME", "What its code is run with: python3, node24, bash, ... (as configured)"},
     {0, "name", "NAME", "A name for people"},
     {0, "snapshot", "NAME", "Begin with this snapshot; above those before it", .repeated = true},
     {0, "volume", "ID", "The volume at /workspace"},
@@ -183,6 +209,7 @@ static const struct cli_option create_options[] = {
     {'e', "env", "NAME=VALUE", "An environment variable", .repeated = true},
     {0, "label", "NAME=VALUE", "A label to find it by", .repeated = true},
     {0, "timeout-ms", "N", "Pause it after so many milliseconds; -1 for never"},
+    {0, "idle-ms", "N", "Pause it after so many without work; -1 for never"},
     {0},
 };
 static const struct cli_option update_options[] = {

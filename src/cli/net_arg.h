@@ -26,6 +26,21 @@ int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct 
     {                                                                                              \
         .name = "net-answer", .value = "SIZE", .help = "Body of an HTTP answer that can be read"   \
     }
+
+/* Where it may go, and with which keys: the rows of every verb that makes a sandbox or a jail. The
+ * words are what --allow-host and --secret mean to that verb. */
+#define NET_OPTIONS(allow_words, secret_words)                                                     \
+    {.name = "allow-host", .value = "HOST[:PORT]", .help = allow_words, .repeated = true},         \
+        {.name = "deny-host",                                                                      \
+         .value = "HOST[:PORT]",                                                                   \
+         .help = "Not this one, whatever is allowed",                                              \
+         .repeated = true},                                                                        \
+        {.name = "secret",                                                                         \
+         .value = "NAME=env:VAR@HOST[:PORT]",                                                      \
+         .help = secret_words,                                                                     \
+         .repeated = true},                                                                        \
+        NET_LIMIT_OPTIONS
+
 int net_limits_from_options(const struct cli_call *call, const struct config *config,
                             struct porter_limits *ret_limits, struct err *err) MUST_USE;
 

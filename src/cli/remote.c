@@ -90,6 +90,10 @@ int remote_failed(const sg_client *client, struct err *err)
                        "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
                        "name another with --url",
                        sg_url(client), sg_error(client));
+    if (known == ERR_UNAUTHORIZED) /* the server's words are for curl */
+        return err_set(err, known,
+                       "the server does not know this token; set SANDGLASS_TOKEN to one that it "
+                       "does, or name its configuration with --config");
     if (sg_status(client) < 300 && known == ERR_UNAVAILABLE) /* in the middle of its answer */
         return err_set(err, known, "the connection to the server is lost: %.150s",
                        sg_error(client));

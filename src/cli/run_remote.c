@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/json_text.h"
 #include "cli/remote.h"
 #include "cli/run.h"
 
@@ -78,7 +79,10 @@ static int on_line(void *ctx, const char *line, size_t len)
 {
     struct watching *watching = ctx;
     AUTO_JSON struct json_t *event = NULL;
-    if (json_parse(str_n(line, len), &event, &watching->failure) < 0)
+    AUTO_BUF struct buf text = {0};
+    buf_put(&text, str_n(line, len));
+    json_hide_nul(&text);
+    if (json_parse(buf_str(&text), &event, &watching->failure) < 0)
         return -1;
     struct str type = remote_text(event, "event");
     const struct json_t *data = json_get(event, "data");

@@ -20,7 +20,7 @@
 #include "egress/names.h"
 #include "egress/secrets.h"
 
-enum { NAMES_PACKET = 64 << 10, KEPT_FD = 10 };
+enum { NAMES_PACKET = 64 << 10, KEPT_FD = 10, TAKEN_AT_ONCE = 1024 };
 
 struct gateway_session {
     struct gateway *gateway;
@@ -286,9 +286,12 @@ static void read_worker(struct gateway *gateway, struct gateway_session *session
     struct post post = {0};
     int got = 0;
     uint32_t number = session->number;
-    /* A call-back may close the session. */
-    while (session != NULL && session->worker_fd >= 0 &&
-           (got = post_receive(session->worker_fd, gateway->space, &post, &err)) > 0) {
+    /* A call-back may close the session. A worker that says more has others wait no longer: it is
+     * heard again with the next step. */
+    for (size_t taken = 0;
+         taken < TAKEN_AT_ONCE && session != NULL && session->worker_fd >= 0 &&
+         (got = post_receive(session->worker_fd, gateway->space, &post, &err)) > 0;
+         taken++) {
         post_close_fds(&post);
         if (post.type == GATEWAY_BLOCKED)
             on_blocked(session, post.bytes);

@@ -329,10 +329,11 @@ void session_volume_gone(struct engine *engine, const struct volume_info *volume
 
 /* volume*.c */
 typedef void volume_made(void *ctx, struct str id, const struct err *why);
-/* `done` comes when the store has it; not at all after an error here. */
+/* `done` comes when the store has it; not at all after an error here. `claim` may be NULL. */
+struct key_claim;
 int volume_make(struct engine *engine, const struct engine_caller *caller,
-                const struct volume_spec *spec, struct str session, volume_made *done, void *ctx,
-                struct err *err) MUST_USE;
+                const struct volume_spec *spec, struct str session, struct key_claim *claim,
+                volume_made *done, void *ctx, struct err *err) MUST_USE;
 /* `answer` may be NULL. */
 void volume_drop(struct engine *engine, struct str id, struct answer *answer);
 int64_t volume_bytes(const struct engine *engine, struct str tenant); /* of all, when full */

@@ -104,6 +104,13 @@ static int ask_read(struct filing *filing, struct err *err)
     return open_contents(filing, err) < 0 ? -1 : send(filing, &question, filing->fd, err);
 }
 
+/* What outlives the sandbox is on the disk before it is acknowledged. */
+bool jail_files_last(const struct place *place, struct str path)
+{
+    struct str dir = STR("/workspace/");
+    return place->volume[0] != '\0' && str_starts(path, dir);
+}
+
 static int ask_write(struct filing *filing, struct err *err)
 {
     const struct file_request *request = &filing->request;
@@ -112,7 +119,8 @@ static int ask_write(struct filing *filing, struct err *err)
                                  .bytes = request->bytes,
                                  .mode = request->mode,
                                  .parents = request->make_parents,
-                                 .must_be_new = request->must_be_new};
+                                 .must_be_new = request->must_be_new,
+                                 .sync = jail_files_last(filing->place, request->path)};
     if (request->bytes.len <= JAIL_FILE_BYTES_MAX)
         return send(filing, &question, -1, err);
     question.verb = JAIL_FILE_WRITE_FROM;

@@ -248,6 +248,9 @@ void jail_eval(struct provider *provider, struct place *place, struct str tenant
                const struct eval_spec *spec, const struct eval_calls *calls, void *ctx);
 void jail_eval_flow(struct place *place, const void *ctx, bool stop);
 
+/* jail_files.c: whether a file of this path is the volume's. */
+bool jail_files_last(const struct place *place, struct str path);
+
 /* jail_changes.c: something else than a run is about to change files. */
 void jail_files_touched(struct place *place);
 

@@ -217,6 +217,7 @@ int jail_file_put(struct place *place, const struct file_put *put,
     writer->ctx = ctx;
     writer->path = arena_dup(&writer->arena, put->path);
     struct jail_file question = question_of(put, writer->path);
+    question.sync = !put->as_tar && jail_files_last(place, writer->path);
     if (ask_for_same(put, &question, err) < 0 || open_pair(writer, &childs, err) < 0 ||
         jail_ask_file(place->jail, &question, childs, &id, err) < 0) {
         writer->place = NULL;

@@ -250,8 +250,9 @@ static void ready(struct want *want, struct sandbox *sandbox, const struct err *
     if (forking->checkpoint.len > 0) {
         size_t at = sandbox_find_checkpoint(sandbox, forking->checkpoint);
         if (at == sandbox->checkpoints.len) {
-            answer_fail(forking->answer, ERR_NOT_FOUND, "sandbox '%.*s' has no such checkpoint",
-                        STR_ARG(sandbox->info.id));
+            answer_fail(forking->answer, ERR_NOT_FOUND, "sandbox '%.*s' has no checkpoint '%.*s'",
+                        STR_ARG(sandbox->info.id), (int)MIN(forking->checkpoint.len, (size_t)64),
+                        forking->checkpoint.ptr);
             return;
         }
         forking->image = arena_dup(&forking->arena, str_of(sandbox->checkpoints.ptr[at].image));

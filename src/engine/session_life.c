@@ -89,7 +89,8 @@ static void make(struct session *session)
         return;
     }
     struct volume_spec spec = {.tier = session->spec.tier};
-    if (volume_make(engine, &caller, &spec, session->info.id, on_volume_made, session, &err) < 0)
+    if (volume_make(engine, &caller, &spec, session->info.id, NULL, on_volume_made, session, &err) <
+        0)
         wake(session, NULL, &err);
 }
 

@@ -11,21 +11,14 @@ struct making {
     struct volume *volume;
     volume_made *done;
     void *ctx;
+    struct key_claim *claim;
 };
-
-static void forget_key(const struct volume *volume)
-{
-    struct store_batch *batch = store_begin(volume->engine->store);
-    key_forget(volume->engine, volume->info.tenant, volume->info.id, batch);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-}
 
 static void on_written(void *ctx, const struct err *why)
 {
     struct making *making = ctx;
     struct volume *volume = making->volume;
     if (why != NULL) {
-        forget_key(volume);
         (void)map_remove(&volume->engine->volumes, volume->info.id);
         making->done(making->ctx, (struct str){0}, why);
         (void)volume_free(volume); /* its directory goes at the next start */
@@ -62,7 +55,6 @@ static void on_made(void *ctx, const struct err *why)
     CRASH_POINT("engine.volume.made");
     leave_coming(volume);
     if (why != NULL) {
-        forget_key(volume);
         making->done(making->ctx, (struct str){0}, why);
         (void)volume_free(volume);
         free(making);
@@ -71,6 +63,7 @@ static void on_made(void *ctx, const struct err *why)
     (void)map_put(&volume->engine->volumes, volume->info.id, volume);
     struct store_batch *batch = store_begin(volume->engine->store);
     volume_save(volume, batch);
+    key_keep(making->claim, volume->info.id, batch);
     feed_publish(volume->engine, batch, EVENT_VOLUME_CREATED, volume->info.tenant, volume->info.id,
                  (struct str){0}, "", "");
     store_commit(batch, STORE_DURABLE, on_written, making);
@@ -113,18 +106,9 @@ static struct volume *new_volume(struct engine *engine, struct str tenant,
     return volume;
 }
 
-static void remember_key(const struct volume *volume, const struct engine_caller *caller)
-{
-    if (caller->key.len == 0)
-        return;
-    struct store_batch *batch = store_begin(volume->engine->store);
-    key_remember(volume->engine, caller, volume->info.id, batch);
-    store_commit(batch, STORE_QUICK, NULL, NULL);
-}
-
 int volume_make(struct engine *engine, const struct engine_caller *caller,
-                const struct volume_spec *spec, struct str session, volume_made *done, void *ctx,
-                struct err *err)
+                const struct volume_spec *spec, struct str session, struct key_claim *claim,
+                volume_made *done, void *ctx, struct err *err)
 {
     enum engine_tier tier = spec_tier(engine, spec->tier);
     struct provider *provider = NULL;
@@ -139,10 +123,9 @@ int volume_make(struct engine *engine, const struct engine_caller *caller,
         return -1;
     struct volume *volume = new_volume(engine, caller->tenant, spec, session, more.disk_bytes);
     struct making *making = mem_alloc(sizeof *making);
-    *making = (struct making){volume, done, ctx};
+    *making = (struct making){volume, done, ctx, claim};
     volume->next_coming = engine->volumes_coming;
     engine->volumes_coming = volume;
-    remember_key(volume, caller);
     engine_table(engine, tier)
         ->volume_create(provider, volume->info.id, volume->info.capacity_bytes, on_made, making);
     return 0;
@@ -165,20 +148,14 @@ static void answer_made(void *ctx, struct str id, const struct err *why)
     answer_give(answer, why);
 }
 
-/* The volume that the key made before: 1; one that has gone since is none. */
-static int find_known(struct engine *engine, const struct engine_caller *caller,
-                      char ret_id[ID_SIZE], struct err *err)
+static bool is_there(struct engine *engine, struct str id)
 {
-    struct str first = {0};
-    int known = key_find(engine, caller, &first, err);
-    for (const struct volume *volume = engine->volumes_coming; known > 0 && volume != NULL;
-         volume = volume->next_coming)
-        if (str_eq(volume->info.id, first))
-            return err_set(err, ERR_BUSY, "the volume of this key is being made; try again");
-    if (known <= 0 || !map_has(&engine->volumes, first))
-        return MIN(known, 0);
-    (void)snprintf(ret_id, ID_SIZE, "%.*s", STR_ARG(first));
-    return 1;
+    return map_has(&engine->volumes, id);
+}
+
+static void tell_known(struct answer *answer, struct str id)
+{
+    (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(id));
 }
 
 void engine_volume_create(struct engine *engine, const struct engine_caller *caller,
@@ -186,15 +163,11 @@ void engine_volume_create(struct engine *engine, const struct engine_caller *cal
 {
     struct answer *answer = answer_new(engine, deliver, ctx);
     struct err err = {0};
+    int known = -1;
     answer->done.volume = done;
-    if (engine_check_caller(engine, caller, &err) < 0) {
-        answer_give(answer, &err);
-        return;
-    }
-    int known = find_known(engine, caller, answer->id, &err);
-    if (known > 0)
-        answer_give(answer, NULL);
-    else if (known < 0 ||
-             volume_make(engine, caller, spec, (struct str){0}, answer_made, answer, &err) < 0)
+    if (engine_check_caller(engine, caller, &err) == 0)
+        known = answer_claim(answer, caller, is_there, tell_known, &err);
+    if (known < 0 || (known == 0 && volume_make(engine, caller, spec, (struct str){0},
+                                                answer->claim, answer_made, answer, &err) < 0))
         answer_give(answer, &err);
 }

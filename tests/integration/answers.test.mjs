@@ -91,3 +91,9 @@ test('a fetch that the code gives up is given up, and the run goes on', T, async
   }
   assert.equal((await server.get('/healthz')).status, 200);
 });
+
+test('a NUL in what a command prints hides nothing from whoever called a tool', { ...T, skip: SKIP }, async (t) => {
+  const { post, at } = await start(t, 'jail');
+  const { body } = await post(`${at}/tools/bash`, { command: "printf 'a\\0b'" });
+  assert.equal(body.answer?.stdout, 'a\ufffdb', JSON.stringify(body));
+});

@@ -34,6 +34,9 @@ async function goesItsOwnWay(t, server) {
     { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token } });
   const second = JSON.parse(done.stdout).sandboxes[0];
   assert.equal(second.contexts[0].live, true, done.stdout);
+  const plain = await cli(['sandbox', 'fork', forks.sandboxes[3].id],
+    { env: { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token } });
+  assert.match(plain.stdout, /\n(\w+) .*\n\1: context python3 goes on with its variables\n$/);
   const again = await box(server, second.id).run('print(n, p.f(), next(g), open("log").read())');
   assert.equal(again.stdout, '[1, 2, 3] 3 2 from before and 3\n', again.raw);
 }

@@ -111,6 +111,10 @@ export class Disk {
       const [to, toName] = this.place(other);
       const node = dir?.names.get(name);
       if (node && to) this.move([[to, toName, node], [dir, name, null]]);
+    } else if (op === 'link') {
+      const [to, toName] = this.place(other);
+      const node = dir?.names.get(name);
+      if (node && to) this.move([[to, toName, node]]);
     } else if (op === 'write' || op === 'size') {
       this.inodes.get(ino)?.changes.push({ op, offset, bytes });
     } else if (op === 'syncfs') {

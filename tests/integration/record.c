@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -216,6 +217,19 @@ int rename(const char *from, const char *to)
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
+/* A second name of the same file. */
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    char buf[PATH_MAX], other_buf[PATH_MAX];
+    (void)pthread_mutex_lock(&lock);
+    const char *path = path_at(from_dir, from, buf), *other = path_at(to_dir, to, other_buf);
+    long result = RAW(SYS_linkat, from_dir, from, to_dir, to, flags);
+    int why = errno;
+    if (result == 0 && path != NULL && other != NULL)
+        put("link", 0, 0, path, other, "", 0);
+    return (int)done(result, why);
+}
+
 /* What libc has no name for. */
 long syscall(long number, ...)
 {
@@ -277,6 +291,33 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset)
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t offset)
 {
     return write_at(fd, bytes, len, offset, true);
+}
+
+/* The bytes are written down from where they came. */
+static ssize_t send_file(int to, int from, off_t *offset, size_t len)
+{
+    enum { PIECE = 64 << 10 };
+    static char piece[PIECE]; /* under the lock */
+    char buf[PATH_MAX];
+    struct stat st;
+    const char *path = is_regular(to, &st) && offset != NULL ? path_of(to, buf) : NULL;
+    if (path == NULL)
+        return RAW(SYS_sendfile, to, from, offset, len);
+    (void)pthread_mutex_lock(&lock);
+    off_t start = *offset;
+    long sent = RAW(SYS_sendfile, to, from, offset, len < PIECE ? len : (size_t)PIECE);
+    int why = errno;
+    if (sent > 0 && RAW(SYS_pread64, from, piece, sent, start) == sent)
+        put("write", st.st_ino, lseek(to, 0, SEEK_CUR) - sent, path, "", piece, (size_t)sent);
+    return done(sent, why);
+}
+ssize_t sendfile(int to, int from, off_t *offset, size_t len)
+{
+    return send_file(to, from, offset, len);
+}
+ssize_t sendfile64(int to, int from, off64_t *offset, size_t len)
+{
+    return send_file(to, from, offset, len);
 }
 
 static int truncate_at(int fd, off_t size)

@@ -1,7 +1,7 @@
 // The command line over a running server: tables for people, JSON for programs, errors in one line.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -69,8 +69,11 @@ test('sessions, volumes, snapshots and tokens', T, async (t) => {
   const session = await json('session', 'create', '--id', 'my-session-1');
   assert.equal(session.id, 'my-session-1');
   assert.match((await cli('session', 'ls')).stdout, /my-session-1/);
+  assert.equal((await json('session', 'get', 'my-session-1')).state, 'dormant');
   assert.equal((await cli('session', 'rm', 'my-session-1')).code, 0);
-  const volume = await json('volume', 'create', '--name', 'data');
+  const volume = await json('volume', 'create', '--name', 'data', '--capacity-mb', '20', '--ttl-ms', '-1');
+  assert.deepEqual([volume.capacityMb, volume.expiresAt], [20, null]);
+  assert.match((await cli('volume', 'get', 'data')).stdout, new RegExp(`${volume.id} +data +20`));
   assert.match((await cli('volume', 'ls')).stdout, new RegExp(`${volume.id} +data`));
   assert.equal((await cli('volume', 'rm', volume.id)).code, 0);
   assert.match((await cli('snapshot', 'ls')).stdout, /^ID +SLUG/);
@@ -129,9 +132,38 @@ test('what goes wrong is one line', T, async (t) => {
   assert.match(nobody.stderr, /^sandglass: no server answers at http:\S+: .*'sandglass serve', or name another with --url\n$/);
   const wrong = await run(['sandbox', 'ls'], { env: { ...process.env, SANDGLASS_TOKEN: 'wrong',
     SANDGLASS_URL: (await server(t)).url } });
-  assert.match(wrong.stderr, /^sandglass: send the token/);
+  assert.match(wrong.stderr, /^sandglass: the server does not know this token; set SANDGLASS_TOKEN/);
   const odd = await cli('sandbox', 'create', '--tier', 'castle');
   assert.match(odd.stderr, /tier must be/);
+  for (const [words, ...args] of [
+    [/--label takes K=V, got 'red'/, 'sandbox', 'create', '--label', 'red'],
+    [/--env takes K=V, got '=x'/, 'sandbox', 'create', '--env', '=x'],
+    [/state: there is no 'nope'; there are creating, running/, 'sandbox', 'ls', '--state', 'nope'],
+    [/--sandbox ID or --directory DIR is needed/, 'snapshot', 'create'],
+    [/--capacity-mb must be a number, got 'x'/, 'volume', 'create', '--capacity-mb', 'x'],
+    [/no volume 'nope'/, 'volume', 'get', 'nope'],
+    [/no session 'nope'/, 'session', 'get', 'nope'],
+  ]) {
+    const told = await cli(...args);
+    assert.notEqual(told.code, 0, args.join(' '));
+    assert.match(told.stderr, words);
+    assert.equal(told.stderr.split('\n').length, 2, told.stderr);
+  }
+});
+
+test('cp keeps a name where it goes into a directory', T, async (t) => {
+  const { cli, json } = await server(t);
+  const { id } = await json('sandbox', 'create');
+  const dir = tempDir(t);
+  writeFileSync(join(dir, 'a.txt'), 'hello');
+  assert.equal((await cli('cp', join(dir, 'a.txt'), `${id}:/workspace/`)).stderr, '');
+  mkdirSync(join(dir, 'out'));
+  assert.equal((await cli('cp', `${id}:/workspace/a.txt`, join(dir, 'out'))).stderr, '');
+  assert.equal(readFileSync(join(dir, 'out/a.txt'), 'utf8'), 'hello');
+  const tree = await cli('cp', dir, `${id}:/workspace/d`);
+  assert.match(tree.stderr, new RegExp(`is a directory and cp takes one file; .*PUT /v1/sandboxes/${id}/tar`));
+  const none = await cli('sandbox', 'fork', id, '--checkpoint', 'nope');
+  assert.match(none.stderr, new RegExp(`sandbox '${id}' has no checkpoint 'nope'`));
 });
 
 test('the client stands alone', T, async (t) => {

@@ -298,6 +298,48 @@ test('errors have their family, and only what may be repeated is', T, async (t) 
   await assert.rejects(Sandbox.list({ client: waiting }), { name: 'TimeoutError' });
 });
 
+test('ids lead to no other door, redirects nowhere, and codes to errors alone', T, async (t) => {
+  const seen = [];
+  const answer = { status: 200, headers: {}, body: '{"id":"x","commands":[]}' };
+  const hostile = createServer(async (request, response) => {
+    let body = '';
+    for await (const piece of request) body += piece;
+    seen.push({ url: request.url, host: request.headers.host, body });
+    response.writeHead(answer.status, answer.headers).end(answer.body);
+  });
+  hostile.listen(0, '127.0.0.1');
+  await once(hostile, 'listening');
+  t.after(() => { hostile.closeAllConnections(); hostile.close(); });
+  const { port } = hostile.address();
+  const client = new Client({ url: `http://127.0.0.1:${port}`, token: 'secret', retries: 0 });
+  const box = await Sandbox.create({ client });
+  for (const id of ['../sandboxes/x/stop?', 'a/b#', '%2e%2e', 'a\\b', '..%2f']) {
+    await box.commands.kill(id);
+    await box.commands.connect(id);
+    await Sandbox.get(id, { client });
+    const part = encodeURIComponent(id);
+    assert.deepEqual(seen.splice(-3).map(({ url }) => url),
+      [`/v1/commands/${part}/kill`, `/v1/commands/${part}`, `/v1/sandboxes/${part}`]);
+  }
+  for (const id of ['', '.', '..']) {
+    await assert.rejects(box.commands.kill(id), { name: 'InvalidError' });
+    await assert.rejects(Sandbox.get(id, { client }), { name: 'InvalidError' });
+  }
+
+  seen.length = 0;
+  for (const status of [301, 302, 303, 307, 308]) {
+    Object.assign(answer, { status, headers: { location: `http://localhost:${port}/v1/other` } });
+    await assert.rejects(Sandbox.create({ client, env: { KEY: 'value' } }), { code: 'misdirected', status });
+  }
+  assert.deepEqual(seen.map(({ host }) => host), Array(5).fill(`127.0.0.1:${port}`));
+
+  for (const code of ['constructor', '__proto__', 'toString']) {
+    Object.assign(answer, { status: 400, headers: {}, body: JSON.stringify({ error: { code, message: 'odd' } }) });
+    const error = await Sandbox.get('x', { client }).catch((caught) => caught);
+    assert.ok(error instanceof sdk.SandglassError && error.code === code && error.message === 'odd', String(error));
+  }
+});
+
 test('the examples of the README run', T, async (t) => {
   const { server } = await setup(t);
   const dir = tempDir(t);

@@ -168,7 +168,11 @@ test('code keeps its state', T, async (t) => {
 test('code in a jail is Python unless it says otherwise, and its figures are pictures', T, async (t) => {
   const { good, call } = await session(t, 'jail');
   await good('run_code', { code: 'n = 40', description: 'start' });
-  assert.equal((await good('run_code', { code: 'print("hi"); n + 2', description: 'add' })).result, '42');
+  assert.equal((await good('run_code', { code: 'print("hi"); n + 2', description: 'add' })).result, 42);
+  const pair = await good('run_code', { code: '{"a": [1, None], "b": "c"}', description: 'a value of parts' });
+  assert.deepEqual([pair.result, pair.text], [{ a: [1, null], b: 'c' }, "{'a': [1, None], 'b': 'c'}"]);
+  const two = await good('run_code', { code: 'display("first"); 2', description: 'shown and given' });
+  assert.deepEqual([two.result, two.text], [2, "'first'\n2"]);
   const table = 'class Table:\n    def __repr__(self): return "   a\\n0  1"\nTable()';
   assert.equal((await good('run_code', { code: table, description: 'a table keeps its columns' })).result, '   a\n0  1');
   assert.equal((await good('run_code', { code: 'echo $((1 + 1))', language: 'bash', description: 'shell' })).stdout, '2\n');

@@ -124,9 +124,14 @@ export class Client {
     try {
       const response = await this.#fetch(this.url + path + queryOf(options.query), {
         method, headers, body: body as BodyInit | undefined, signal: timer.signal,
+        // The server sends nobody elsewhere; whoever else answers gets neither token nor body a second time.
+        redirect: 'manual',
         ...(isStream ? { duplex: 'half' } : {}),
       } as RequestInit);
       if (response.ok) return response;
+      if (response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400))
+        throw errorOf('misdirected', `${this.url} is no address of a server: it redirects to ${response.headers.get('location') ?? 'another one'}`,
+          { status: response.status });
       throw await errorOfResponse(response);
     } catch (error) {
       if (error instanceof SandglassError || options.signal?.aborted) throw error;
@@ -172,6 +177,13 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
   });
+}
+
+/** An id or a name as one part of a path, whatever is in it: it cannot lead to another door. */
+export function part(text: string): string {
+  const coded = encodeURIComponent(text);
+  if (coded === '' || coded === '.' || coded === '..') throw errorOf('invalid', `'${text}' is no id`);
+  return coded;
 }
 
 function queryOf(query: RequestOptions['query']): string {

@@ -1,4 +1,4 @@
-import type { CallOptions, Client } from './client.js';
+import { part, type CallOptions, type Client } from './client.js';
 import type { CommandInfo } from './types.js';
 
 export interface CommandOptions extends CallOptions {
@@ -72,7 +72,7 @@ export class Commands {
 
   /** One that was started before, by its id. */
   async connect(id: string, options: CallOptions = {}): Promise<Command> {
-    return new Command(this.#client, await this.#client.json<CommandInfo>('GET', `/v1/commands/${id}`, options));
+    return new Command(this.#client, await this.#client.json<CommandInfo>('GET', `/v1/commands/${part(id)}`, options));
   }
 
   /** Of a sandbox; those of a session are those of its sandbox. */
@@ -85,7 +85,7 @@ export class Commands {
 
   /** Kills one, with all its children. */
   async kill(id: string, options: CallOptions = {}): Promise<void> {
-    await this.#client.request('POST', `/v1/commands/${id}/kill`, options);
+    await this.#client.request('POST', `/v1/commands/${part(id)}/kill`, options);
   }
 }
 

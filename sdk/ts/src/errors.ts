@@ -109,6 +109,7 @@ const families: Record<string, ErrorClass> = {
 
 /** The error of its family. */
 export function errorOf(code: string, message: string, more: ErrorDetails = {}): SandglassError {
-  const Family = families[code] ?? SandglassError;
+  // Own rows alone: the code is what a server said, and may be "constructor".
+  const Family = Object.hasOwn(families, code) ? families[code] ?? SandglassError : SandglassError;
   return new Family(code, message, more);
 }

@@ -1,4 +1,4 @@
-import { Client, idempotencyKey, type CallOptions, type ClientOptions } from './client.js';
+import { Client, idempotencyKey, part, type CallOptions, type ClientOptions } from './client.js';
 
 /** A client, or what makes one. */
 export interface Connection {
@@ -22,7 +22,7 @@ export async function makeObject<Info>(kind: string, options: Asked): Promise<Fo
 export async function findObject<Info>(kind: string, id: string, options: Asked): Promise<Found<Info>> {
   const { client: connection, ...rest } = options;
   const client = Client.from(connection);
-  return [client, await client.json<Info>('GET', `/v1/${kind}/${encodeURIComponent(id)}`, rest)];
+  return [client, await client.json<Info>('GET', `/v1/${kind}/${part(id)}`, rest)];
 }
 
 /** A page of them; what is left of the options is the query. */

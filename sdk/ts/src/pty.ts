@@ -1,4 +1,4 @@
-import type { CallOptions, Client } from './client.js';
+import { part, type CallOptions, type Client } from './client.js';
 import { Command, lineOf, type CommandLine } from './commands.js';
 import { errorOf } from './errors.js';
 import type { CommandInfo } from './types.js';
@@ -39,7 +39,7 @@ export class Ptys {
 
   /** One that was made before. */
   async connect(id: string, options: AttachOptions = {}): Promise<Pty> {
-    const info = await this.#client.json<CommandInfo>('GET', `/v1/commands/${id}`);
+    const info = await this.#client.json<CommandInfo>('GET', `/v1/commands/${part(id)}`);
     return Pty.attach(this.#client, info, options);
   }
 }

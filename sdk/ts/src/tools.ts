@@ -1,4 +1,4 @@
-import type { CallOptions, Client } from './client.js';
+import { part, type CallOptions, type Client } from './client.js';
 import { toolTable } from './tool_table.js';
 
 export type ToolName = keyof typeof toolTable;
@@ -27,7 +27,7 @@ export interface ToolTarget {
 /** Calls a tool through one of the server's doors. */
 export function callTool(client: Client, base: string, name: ToolName, args: Record<string, unknown>,
   options: CallOptions = {}): Promise<ToolAnswer> {
-  return client.json<ToolAnswer>('POST', `${base}/tools/${name}`, { json: args, ...options });
+  return client.json<ToolAnswer>('POST', `${base}/tools/${part(name)}`, { json: args, ...options });
 }
 
 /** What a system prompt should say of the tools; "" when the server offers none. */

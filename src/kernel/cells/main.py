@@ -85,6 +85,8 @@ def rehearse():
     kernel.channel.fd = os.open("/dev/null", os.O_RDWR)
     kernel.channel.send(wire.READY, 0, [""])
     imports = "".join(f"import {name}\n" for name in imported if name in sys.modules)
+    if "import numpy\n" in imports:
+        imports += "numpy.arange(3).sum()\n"
     kernel.run(imports + "print(1)\nx = [1]\nlen(x)")
 
 

@@ -75,7 +75,28 @@ TEST(by_host_the_applications_own_pass)
     CHECK_STR(buf_str(&out), "GET /x HTTP/1.1\r\nHost: api.test\r\n" FORWARDED
                              "X-Request-Id: req\r\nAuthorization: Basic own\r\nCookie: a=b; c=d\r\n"
                              "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    CHECK(str_eq(port_cookie(request), STR("t")));
+    struct str token = {0};
+    CHECK(port_cookie(request, 0, &token) && str_eq(token, STR("t")));
+    CHECK(port_cookie(request, 1, &token) && str_eq(token, STR("t")));
+    CHECK(!port_cookie(request, 2, &token));
+    free_request(request);
+}
+
+TEST(what_an_application_would_take_for_ours_stays)
+{
+    AUTO_BUF struct buf out = {0};
+    struct request *request = new_request("GET", "");
+    struct port_way way = way_of();
+    request->by_host = true;
+    add(request, "X_Forwarded_For", "6.6.6.6");
+    add(request, "x-real_ip", "6.6.6.6");
+    add(request, "Transfer_Encoding", "chunked");
+    add(request, "X_Sandglass_Port_Token", "t");
+    add(request, "Referer", "http://8000-abc.test/x?a=1&sandglass_token=t");
+    add(request, "X_Own", "1");
+    port_put_request(request, &way, &out);
+    CHECK_STR(buf_str(&out), "GET /x HTTP/1.1\r\nHost: api.test\r\n" FORWARDED
+                             "X-Request-Id: req\r\nX_Own: 1\r\nConnection: close\r\n\r\n");
     free_request(request);
 }
 

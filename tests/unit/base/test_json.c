@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "base/json_text.h"
 
 static void check_round_trip(const char *text, const char *expected)
 {
@@ -127,14 +128,31 @@ TEST(json_a_text_is_not_longer_when_it_is_written_again)
     CHECK_STR(buf_str(&again), buf_cstr(&text));
 }
 
-static int parse_many(const char *unit, size_t bytes, struct err *err)
+TEST(json_a_nul_hides_nothing)
 {
     AUTO_BUF struct buf text = {0};
     AUTO_JSON struct json_t *value = NULL;
+    struct err err;
+    struct str shown;
+    json_put_str(&(struct json_out){.buf = &text}, str_n("a\0b\\u0000\\\0\\", 12));
+    CHECK_ERR(json_parse(buf_str(&text), &value, &err), ERR_INVALID);
+    json_hide_nul(&text);
+    CHECK_OK(json_parse(buf_str(&text), &value, &err));
+    CHECK(json_to_str(value, &shown));
+    CHECK_STR(shown, "a\xef\xbf\xbd"
+                     "b\\u0000\\\xef\xbf\xbd\\");
+}
+
+static int parse_many(const char *unit, size_t bytes, struct err *err)
+{
+    AUTO_BUF struct buf text = {0}, many = {0};
+    AUTO_JSON struct json_t *value = NULL;
+    while (many.len < 4096)
+        buf_printf(&many, "%s,", unit);
     buf_put_char(&text, '[');
-    while (text.len + strlen(unit) + 2 < bytes)
-        buf_printf(&text, "%s%s", text.len > 1 ? "," : "", unit);
-    buf_put_char(&text, ']');
+    while (text.len + many.len + strlen(unit) + 1 < bytes)
+        buf_put(&text, buf_str(&many));
+    buf_printf(&text, "%s]", unit);
     return json_parse(buf_str(&text), &value, err);
 }
 

@@ -129,6 +129,28 @@ void stage_fork(struct stage *stage)
     start(stage, true);
 }
 
+void stage_fork_again(struct stage *stage)
+{
+    for (int tries = 0; tries < 300; tries++) {
+        struct err err = {0};
+        int inner[3];
+        stage->kernel = kernel_free(stage->kernel);
+        CHECK_OK(kernel_open(&stage->kernel, inner, &err));
+        int done = jail_fork(stage->jail, &(struct jail_command){0}, inner, &stage->id, &err);
+        for (int i = 0; i < 3; i++)
+            fd_close(&inner[i]);
+        if (done == 0) {
+            until(stage, KERNEL_READY);
+            if (!stage->gone)
+                return;
+        } else {
+            CHECK_INT(err.code, ERR_UNAVAILABLE);
+        }
+        (void)usleep(100000);
+    }
+    fail_msg("no template came back");
+}
+
 void stage_open(struct stage *stage)
 {
     struct err err = {0};

@@ -32,6 +32,8 @@ void stage_template(struct stage *stage, const char *names);
 void stage_jail(struct stage *stage);
 /* Forks a kernel into the jail of the stage and waits until it is ready. */
 void stage_fork(struct stage *stage);
+/* Until a fork works again; the warden takes a moment to start another template. */
+void stage_fork_again(struct stage *stage);
 /* All of it; forked when the build says so. */
 void stage_open(struct stage *stage);
 /* The program of the kernels as a memfd. */

@@ -475,29 +475,6 @@ TEST(res_a_full_jail_refuses_and_the_template_lives)
 
 /* --- the template's own life --- */
 
-/* Until a fork works again; the warden takes a moment to start another. */
-static void fork_again(struct stage *stage)
-{
-    for (int tries = 0; tries < 300; tries++) {
-        struct err err = {0};
-        int inner[3];
-        stage->kernel = kernel_free(stage->kernel);
-        CHECK_OK(kernel_open(&stage->kernel, inner, &err));
-        int done = jail_fork(stage->jail, &(struct jail_command){0}, inner, &stage->id, &err);
-        for (int i = 0; i < 3; i++)
-            fd_close(&inner[i]);
-        if (done == 0) {
-            until(stage, KERNEL_READY);
-            if (!stage->gone)
-                return;
-        } else {
-            CHECK_INT(err.code, ERR_UNAVAILABLE);
-        }
-        (void)usleep(100000);
-    }
-    fail_msg("no template came back");
-}
-
 TEST(a_template_that_is_killed_comes_back)
 {
     AUTO_STAGE struct stage stage = {0};
@@ -506,7 +483,7 @@ TEST(a_template_that_is_killed_comes_back)
     CHECK_INT(kill(victim, SIGKILL), 0);
     run(&stage, "1"); /* whoever was forked before lives */
     CHECK(stage.ok);
-    fork_again(&stage);
+    stage_fork_again(&stage);
     run(&stage, "1");
     CHECK(stage.ok);
     CHECK(template_of(stage.warden) != victim);
@@ -543,7 +520,7 @@ TEST(a_template_that_dies_in_the_middle_of_forks_hurts_nobody_for_long)
         }
         for (int i = 0; i < 8; i++)
             kernels[i] = kernel_free(kernels[i]);
-        fork_again(&stage);
+        stage_fork_again(&stage);
     }
 }
 

@@ -234,6 +234,11 @@ TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
     CHECK_OK(runtime_choose(none, STR("shell"), STR("python3"), &runtime, &err));
     CHECK_CSTR(runtime->name, "bash");
     CHECK(runtime_speaks(runtime, none, STR("sh")) && !runtime_speaks(runtime, none, STR("py")));
+    /* Where there is none, the advice is the one that a new installation has. */
+    runtimes_use("/nowhere");
+    CHECK_ERR(runtime_choose(none, STR("javascript"), STR("bash"), &runtime, &err),
+              ERR_UNAVAILABLE);
+    CHECK(strstr(err.msg, "runtime add node24") != NULL);
     CHECK_ERR(runtime_choose(STR("cobol"), none, STR("bash"), &runtime, &err), ERR_NOT_FOUND);
     CHECK_ERR(runtime_choose(none, STR("cobol"), STR("bash"), &runtime, &err), ERR_NOT_FOUND);
     CHECK(runtime_is_name(STR("python3")) && !runtime_is_name(STR("python")));

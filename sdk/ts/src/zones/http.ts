@@ -1,4 +1,4 @@
-import type { Client } from '../client.js';
+import { part, type Client } from '../client.js';
 import type { MatchList, PathList } from '../types.js';
 import type { EditAsked, GlobAsked, GrepAsked, ZoneBackend } from './backend.js';
 import { zoneErrorOf } from './errors.js';
@@ -11,7 +11,7 @@ export class HttpBackend implements ZoneBackend {
 
   constructor(client: Client, zone: string) {
     this.#client = client;
-    this.#door = `/v1/zones/${encodeURIComponent(zone)}/files`;
+    this.#door = `/v1/zones/${part(zone)}/files`;
   }
 
   read(at: ZonePath): Promise<Uint8Array> {
