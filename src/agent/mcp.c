@@ -332,11 +332,6 @@ bool mcp_is_busy(const struct mcp *mcp)
     return mcp->running != NULL;
 }
 
-struct str mcp_session(const struct mcp *mcp)
-{
-    return mcp->context.session;
-}
-
 struct mcp *mcp_free(struct mcp *mcp)
 {
     if (mcp == NULL)

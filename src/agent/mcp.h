@@ -37,7 +37,6 @@ DEFINE_FREEP(mcp)
 
 /* Requests wait for their answer. */
 bool mcp_is_busy(const struct mcp *mcp);
-struct str mcp_session(const struct mcp *mcp);
 
 /* How many requests it holds, each of which gets its answer through on_message, at once or later;
  * 0 for notifications and answers alone. */

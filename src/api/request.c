@@ -68,11 +68,6 @@ static struct str decode(struct arena *arena, struct str raw, bool plus_is_blank
     return str_n(out, len);
 }
 
-struct str request_decode(struct request *request, struct str raw)
-{
-    return decode(&request->arena, raw, false);
-}
-
 bool request_query(struct request *request, const char *name, struct str *ret_value)
 {
     struct str rest = request->query, pair;

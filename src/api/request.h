@@ -147,8 +147,6 @@ bool request_query(struct request *request, const char *name, struct str *ret_va
 int64_t request_query_int(struct request *request, const char *name, int64_t fallback);
 bool request_query_bool(struct request *request, const char *name);
 struct str request_param(const struct request *request, const char *name);
-/* %-forms become bytes; '+' stays. */
-struct str request_decode(struct request *request, struct str raw);
 /* The body as JSON: MEDIA_TYPE unless Content-Type is application/json. */
 int request_json(const struct request *request, struct json_t **ret_value,
                  struct err *err) MUST_USE;

@@ -209,7 +209,7 @@ void v1_put_date(struct json_out *out, const char *key, int64_t date_ms)
     json_put_cstr(out, text);
 }
 
-void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs)
+static void put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs)
 {
     json_key(out, key);
     json_begin_object(out);
@@ -325,7 +325,7 @@ void v1_put_sandbox(struct json_out *out, const void *thing)
     v1_put_str(out, "volume", sandbox->volume);
     v1_put_str(out, "forkedFrom", sandbox->forked_from);
     put_texts(out, "snapshots", sandbox->snapshots, sandbox->snapshot_count);
-    v1_put_pairs(out, "metadata", sandbox->metadata);
+    put_pairs(out, "metadata", sandbox->metadata);
     put_limits(out, &sandbox->limits);
     json_key(out, "network");
     if (sandbox->network.len == 0)

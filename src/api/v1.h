@@ -128,7 +128,6 @@ extern const struct route_query v1_page_query[];
 /* Writing. */
 void v1_put_str(struct json_out *out, const char *key, struct str text);  /* null when empty */
 void v1_put_date(struct json_out *out, const char *key, int64_t date_ms); /* null when 0 */
-void v1_put_pairs(struct json_out *out, const char *key, struct engine_pairs pairs);
 void v1_put_sandbox(struct json_out *out, const void *thing); /* struct sandbox_info; a v1_put */
 void v1_put_command(struct json_out *out, const void *thing); /* struct command_info */
 /* Resumes a sandbox that is paused: somebody types. */

@@ -34,9 +34,6 @@ int fd_open_beneath(int dir_fd, const char *path, int flags, mode_t mode, struct
 /* From here on this process walks, as on a kernel without openat2: tests run both ways. */
 void fd_without_openat2(void);
 
-/* True when both lie in the same mount; false when in doubt. */
-bool fd_same_mount(int a, int b);
-
 int fd_write_all(int fd, struct str bytes, struct err *err) MUST_USE;
 
 /* Writes beside `name`, syncs, and renames into place: readers see the old file or the new one,

@@ -47,7 +47,8 @@ struct mount_info {
 };
 enum { HAS_MOUNT_ID = 0x1000 };
 
-bool fd_same_mount(int a, int b)
+/* True when both lie in the same mount; false when in doubt. */
+static bool is_same_mount(int a, int b)
 {
     struct stat st_a, st_b;
     if (SYS(fstat(a, &st_a)) < 0 || fstat(b, &st_b) < 0 || st_a.st_dev != st_b.st_dev)
@@ -63,7 +64,7 @@ bool fd_same_mount(int a, int b)
 
 static int enter(struct walk *walk, int fd)
 {
-    if ((walk->how & FD_NO_XDEV) != 0 && !fd_same_mount(walk->root_fd, fd)) {
+    if ((walk->how & FD_NO_XDEV) != 0 && !is_same_mount(walk->root_fd, fd)) {
         fd_close(&fd);
         return fail(EXDEV);
     }
@@ -187,7 +188,7 @@ static int open_last(struct walk *walk, const char *name, int flags, mode_t mode
         return errno == ELOOP && follows ? fail(EAGAIN) : -1;
     struct stat st;
     bool is_race = follows && (flags & O_PATH) != 0 && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
-    bool is_away = (walk->how & FD_NO_XDEV) != 0 && !fd_same_mount(walk->root_fd, fd);
+    bool is_away = (walk->how & FD_NO_XDEV) != 0 && !is_same_mount(walk->root_fd, fd);
     if (is_race || is_away) {
         fd_close(&fd);
         return fail(is_race ? EAGAIN : EXDEV);

@@ -10,7 +10,6 @@
 struct secret {
     size_t mapped;
     size_t len;
-    bool locked;
     char bytes[];
 };
 
@@ -25,7 +24,7 @@ int secret_new(struct str value, struct secret **ret_secret, struct err *err)
         return err_sys(err, errno, "memory for a secret");
     struct secret *secret = memory;
     /* Locking may be refused by RLIMIT_MEMLOCK; the value then still stays out of core files. */
-    secret->locked = mlock(memory, size) == 0;
+    (void)mlock(memory, size);
     (void)madvise(memory, size, MADV_DONTDUMP);
     (void)madvise(memory, size, MADV_WIPEONFORK);
     secret->mapped = size;
@@ -63,9 +62,4 @@ struct secret *secret_free(struct secret *secret)
 struct str secret_reveal(const struct secret *secret)
 {
     return str_n(secret->bytes, secret->len);
-}
-
-bool secret_is_locked(const struct secret *secret)
-{
-    return secret->locked;
 }

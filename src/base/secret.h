@@ -21,5 +21,3 @@ DEFINE_FREEP(secret)
 
 /* The value, for the one place that sends it. Do not copy it. */
 struct str secret_reveal(const struct secret *secret);
-/* False where the host's limit on locked memory left it swappable. */
-bool secret_is_locked(const struct secret *secret);

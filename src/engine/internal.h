@@ -311,8 +311,7 @@ void sandbox_commit(struct sandbox *sandbox, struct store_batch *batch,
                     enum store_strength strength, struct answer *answer);
 /* What memory knows and the store could not be told. */
 void sandbox_save_again(struct sandbox *sandbox);
-/* A row that could not be removed is removed later: else the next start would find it. */
-void sandbox_unremoved(struct engine *engine, struct str id);
+/* Rows that could not be removed: else the next start would find them. */
 void sandbox_remove_again(struct engine *engine);
 int sandbox_load(struct engine *engine, struct err *err) MUST_USE;
 

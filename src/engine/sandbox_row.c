@@ -188,7 +188,7 @@ struct removing {
     VEC(char *) ids;
 };
 
-void sandbox_unremoved(struct engine *engine, struct str id)
+static void remember_unremoved(struct engine *engine, struct str id)
 {
     AUTO_ARENA struct arena arena = {0};
     *vec_push(&engine->unremoved) = mem_dup_cstr(arena_dup(&arena, id).ptr);
@@ -233,7 +233,7 @@ static void on_saved(void *ctx, const struct err *why)
         if (sandbox != NULL)
             sandbox->is_unsaved = true;
         else
-            sandbox_unremoved(saving->engine, str_of(saving->id));
+            remember_unremoved(saving->engine, str_of(saving->id));
     }
     answer_give(saving->answer, why);
     free(saving);

@@ -101,11 +101,6 @@ int layers_make_spare(const struct layers *layers, int layers_fd, struct err *er
 
 /* Moves layers that neither the stack nor a fork needs to the trash. */
 void layers_prune(struct layer_box *box);
-/* True when some sandbox was forked from it. */
-bool layers_has_users(const struct layer_box *box);
-/* Takes the parents' marks of a destroyed sandbox away, and parents that waited for that. */
-int layers_release(struct layers *layers, const char *id, const struct layer_set *set,
-                   struct err *err) MUST_USE;
 /* Undoes its limit and moves it to the trash. */
 int layers_remove_box(struct layers *layers, const char *name, struct err *err);
 

@@ -55,7 +55,8 @@ static bool is_needed(const struct layer_box *box, const struct layer_set *set, 
     return need.found;
 }
 
-bool layers_has_users(const struct layer_box *box)
+/* True when some sandbox was forked from it. */
+static bool has_users(const struct layer_box *box)
 {
     return is_needed(box, NULL, 0);
 }
@@ -107,7 +108,7 @@ static int release_parent(struct layers *layers, const char *id, const struct la
     if (SYS(unlinkat(box.fd, name, 0)) < 0 && errno != ENOENT)
         return err_sys(err, errno, "release '%s'", layer->parent_id);
     CRASH_POINT("destroy.released");
-    if (faccessat(box.fd, "gone", F_OK, 0) < 0 || layers_has_users(&box)) {
+    if (faccessat(box.fd, "gone", F_OK, 0) < 0 || has_users(&box)) {
         layers_prune(&box);
         return 0;
     }
@@ -117,8 +118,9 @@ static int release_parent(struct layers *layers, const char *id, const struct la
 }
 
 /* Parents were there before their forks, so the way up through them ends. */
-int layers_release(struct layers *layers, const char *id, const struct layer_set *set,
-                   struct err *err)
+/* Takes the parents' marks of a destroyed sandbox away, and parents that waited for that. */
+static int release_parents(struct layers *layers, const char *id, const struct layer_set *set,
+                           struct err *err)
 {
     int done = 0;
     for (size_t i = 0; i < set->all.len; i++)
@@ -147,13 +149,13 @@ int layers_destroy(struct layers *layers, const char *id, struct err *err)
         layer_set_read(box.layers_fd, &set, err) < 0)
         return -1;
     bool was_gone = faccessat(box.fd, "gone", F_OK, 0) == 0;
-    if (layers_has_users(&box))
+    if (has_users(&box))
         return was_gone ? err_set(err, ERR_NOT_FOUND, "no sandbox '%s'", id) : mark_gone(&box, err);
     layer_box_close(&box);
     if (layers_remove_box(layers, id, err) < 0)
         return err_wrap(err, "destroy '%s'", id);
     CRASH_POINT("destroy.discarded");
-    return layers_release(layers, id, &set, err);
+    return release_parents(layers, id, &set, err);
 }
 
 int layers_sync(struct layers *layers, const char *id, struct err *err)
@@ -264,7 +266,7 @@ static int recover_box(struct layers *layers, const char *id, struct err *err)
         if (trash < 0 || tree_discard(box.layers_fd, ".new", trash, err) < 0)
             return -1;
     }
-    if (faccessat(box.fd, "gone", F_OK, 0) < 0 || layers_has_users(&box)) {
+    if (faccessat(box.fd, "gone", F_OK, 0) < 0 || has_users(&box)) {
         layers_prune(&box);
         return 0;
     }

@@ -20,7 +20,8 @@ extern int mount(const char *source, const char *target, const char *type, unsig
 
 enum { IDMAP_BASE = 100000, TMPFS_BYTES = 64 * 1024 };
 
-int probe_enter_tmpfs(bool in_user, const char *options, struct probe_result *result)
+/* A private mount namespace with an empty tmpfs; the working directory is in it. */
+static int enter_tmpfs(bool in_user, const char *options, struct probe_result *result)
 {
     int entered = -1;
     bool used_user;
@@ -71,7 +72,7 @@ static int use_overlay(struct probe_result *result)
 
 static void try_overlay(bool in_user, struct probe_result *result)
 {
-    if (probe_enter_tmpfs(in_user, "size=1m", result) < 0)
+    if (enter_tmpfs(in_user, "size=1m", result) < 0)
         return;
     static const char *const dirs[] = {"lower", "upper", "work", "merged"};
     for (size_t i = 0; i < countof(dirs); i++)
@@ -116,7 +117,7 @@ PROBE_RUN(probe_overlay_user)
 PROBE_RUN(probe_disk_tmpfs)
 {
     (void)probe, (void)env;
-    if (probe_enter_tmpfs(false, "size=64k", result) < 0)
+    if (enter_tmpfs(false, "size=64k", result) < 0)
         return;
     AUTO_CLOSE int fd = SYS(open("full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (fd < 0) {

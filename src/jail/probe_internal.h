@@ -32,9 +32,6 @@ int probe_wait(pid_t pid);
 int probe_enter_user(unsigned flags, struct probe_result *result);
 /* Enters `flags`, inside a user namespace of our own only when that is the way for this user. */
 int probe_enter(unsigned flags, bool *ret_in_user, struct probe_result *result);
-/* A private mount namespace with an empty tmpfs; the working directory is in it. */
-int probe_enter_tmpfs(bool in_user, const char *options, struct probe_result *result);
-void probe_explain_refusal(int sys, struct probe_result *result);
 
 bool probe_cgroup_tidy(const struct probe_env *env);
 void probe_cgroups_read(struct probe_cgroups *cgroups);

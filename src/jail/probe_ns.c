@@ -41,7 +41,7 @@ static bool is_filtered(void)
 }
 
 /* The kernel says EPERM for many reasons; the settings tell which. */
-void probe_explain_refusal(int sys, struct probe_result *result)
+static void explain_refusal(int sys, struct probe_result *result)
 {
     if (sys == ENOSPC || probe_read_number("/proc/sys/user/max_user_namespaces", 1) == 0)
         probe_fix(result, "sysctl -w user.max_user_namespaces=15000");
@@ -80,11 +80,11 @@ int probe_enter_user(unsigned flags, struct probe_result *result)
     if (SYS(unshare((int)(CLONE_NEWUSER | flags))) < 0) {
         int sys = errno;
         (void)probe_fail(result, sys, "enter a user namespace");
-        probe_explain_refusal(sys, result);
+        explain_refusal(sys, result);
         return -1;
     }
     if (map_ids(uid, gid, result) < 0) {
-        probe_explain_refusal(result->sys, result);
+        explain_refusal(result->sys, result);
         return -1;
     }
     return 0;
@@ -98,7 +98,7 @@ int probe_enter(unsigned flags, bool *ret_in_user, struct probe_result *result)
     int sys = errno;
     if (sys != EPERM) {
         (void)probe_fail(result, sys, "unshare");
-        probe_explain_refusal(sys, result);
+        explain_refusal(sys, result);
         return -1;
     }
     *ret_in_user = true;
@@ -193,7 +193,7 @@ PROBE_RUN(probe_ns_kind)
     if (probe_enter(probe->flag, &in_user, result) < 0)
         return;
     if (use_kind(probe->flag, result) < 0) {
-        probe_explain_refusal(result->sys, result);
+        explain_refusal(result->sys, result);
         return;
     }
     link_of(probe->flag, after, sizeof after);
@@ -233,7 +233,7 @@ PROBE_RUN(probe_ns_unprivileged)
         all |= kinds[i].flag;
     if (probe_enter_user(all, result) < 0 || use_mounts(result) < 0 || use_pids(result) < 0 ||
         use_net(result) < 0 || use_uts(result) < 0) {
-        probe_explain_refusal(result->sys, result);
+        explain_refusal(result->sys, result);
         return;
     }
     probe_say(result, PROBE_OK, "all seven as uid %u", uid);

@@ -142,7 +142,6 @@ int jail_kill(struct jail *jail, uint32_t command, struct err *err) MUST_USE;
 int jail_gateway(struct jail *jail, uint16_t proxy_port, int ret_sockets[JAIL_SOCKETS],
                  struct err *err) MUST_USE;
 int jail_listen(struct jail *jail, uint16_t port, struct err *err) MUST_USE; /* a descriptor */
-int jail_layer(struct jail *jail, struct err *err) MUST_USE;                 /* a descriptor */
 int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
               struct err *err) MUST_USE; /* a descriptor */
 int jail_relayer(struct jail *jail, const struct jail_plan *plan, struct err *err) MUST_USE;

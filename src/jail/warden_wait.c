@@ -128,16 +128,6 @@ int jail_listen(struct jail *jail, uint16_t port, struct err *err)
     return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no socket") : event.fd;
 }
 
-int jail_layer(struct jail *jail, struct err *err)
-{
-    uint32_t request;
-    struct warden_event event;
-    if (jail_ask_layer(jail, &request, err) < 0 ||
-        warden_await(jail->warden, request, &event, err) < 0)
-        return -1;
-    return event.fd < 0 ? err_set(err, ERR_INTERNAL, "the warden sent no layer") : event.fd;
-}
-
 int jail_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, int64_t most_bytes,
               struct err *err)
 {

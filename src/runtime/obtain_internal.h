@@ -32,9 +32,6 @@ int obtain_try(const char *tree, const char *program, const char *version,
 int obtain_untar(const char *tree, int archive_fd, struct err *err) MUST_USE;
 int obtain_try_root(const char *root, const struct runtime *runtime, struct err *err) MUST_USE;
 
-/* The registry that this machine uses for npm packages, with a '/' at its end. */
-int obtain_registry(struct buf *out, struct err *err) MUST_USE;
-
 /* Runs a program of the host, looked up in PATH, until its end; `out` takes what it writes, or NULL
  * leaves its output on our standard error. NOT_FOUND when there is none of that name, UNAVAILABLE
  * when it fails. */

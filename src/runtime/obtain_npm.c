@@ -49,7 +49,8 @@ static bool from_npm(struct buf *out)
     return true;
 }
 
-int obtain_registry(struct buf *out, struct err *err)
+/* The registry that this machine uses for npm packages, with a '/' at its end. */
+static int put_registry(struct buf *out, struct err *err)
 {
     if (!from_settings(out, err) && !from_npm(out))
         return err_set(err, ERR_UNAVAILABLE,
@@ -64,7 +65,7 @@ int obtain_registry(struct buf *out, struct err *err)
 static int package_url(const struct runtime *runtime, struct buf *out, struct err *err)
 {
     const char *slash = strrchr(runtime->package, '/');
-    if (obtain_registry(out, err) < 0)
+    if (put_registry(out, err) < 0)
         return -1;
     buf_printf(out, "%s/-/%s-%s.tgz", runtime->package,
                slash == NULL ? runtime->package : slash + 1, runtime->version);

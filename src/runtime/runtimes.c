@@ -217,7 +217,9 @@ static int write_programs(const char *dir, struct err *err)
     return 0;
 }
 
-int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *err)
+/* Gives the directory with the kernels of this very version, unpacking them when they are not
+ * there yet. A crash in the middle leaves nothing that would be taken for them. */
+static int unpack_kernels(const char *data_dir, char *out, size_t size, struct err *err)
 {
     char name[24], part[RUNTIME_PATH_MAX], unique[ID_SIZE];
     struct stat st;
@@ -240,7 +242,7 @@ int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                         struct runtime_places *ret_places, struct err *err)
 {
     struct runtime_places places = {0};
-    if (runtimes_unpack(data_dir, places.kernels, sizeof places.kernels, err) < 0)
+    if (unpack_kernels(data_dir, places.kernels, sizeof places.kernels, err) < 0)
         return -1;
     (void)snprintf(places.trees, sizeof places.trees, "%s/runtimes/trees", data_dir);
     if (fd_make_dirs(places.trees, 0755, err) < 0)

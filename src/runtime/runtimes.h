@@ -77,10 +77,6 @@ int runtime_choose(struct str name, struct str language, struct str own,
 /* True when that is its name, or its language; empty ones are not asked. */
 bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language);
 
-/* Gives the directory with the kernels of this very version, unpacking them when they are not
- * there yet. A crash in the middle leaves nothing that would be taken for them. */
-int runtimes_unpack(const char *data_dir, char *out, size_t size, struct err *err) MUST_USE;
-
 /* Directories of the host that a jail with kernels needs. */
 struct runtime_places {
     char kernels[RUNTIME_PATH_MAX], trees[RUNTIME_PATH_MAX], base[RUNTIME_PATH_MAX];
