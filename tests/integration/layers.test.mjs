@@ -72,7 +72,7 @@ test('the command line makes checkpoints and goes back', T, async (t) => {
   const id = await server.make();
   await server.sh(id, 'echo one >f');
   const made = await server.cli('sandbox', 'checkpoint', id, '--name', 'one');
-  assert.match(made.stdout, /^ID +NAME +MADE\n\w{26} +one +\d/);
+  assert.match(made.stdout, /^\w{26}\n$/);
   await server.sh(id, 'echo two >f');
   const back = await server.cli('sandbox', 'rollback', id, 'one');
   assert.match(back.stdout, /running/);
