@@ -151,6 +151,7 @@ static void add_texts(const struct file_request *request, struct jail_file *ques
     case FILE_GREP:
         question->pattern = request->pattern;
         question->glob = request->include;
+        question->context = request->context;
         break;
     default:
         break;
@@ -224,7 +225,9 @@ static bool take_match(struct filing *filing, const struct files_match *match)
         *vec_push(&filing->matches) =
             (struct file_match){.path = arena_dup(&filing->arena, match->path),
                                 .text = arena_dup(&filing->arena, match->text),
-                                .line = match->line};
+                                .line = match->line,
+                                .column = match->column,
+                                .is_context = match->is_context};
     return !filing->is_full;
 }
 

@@ -230,6 +230,17 @@ test('exec passes input, signals and exit codes on', T, async (t) => {
   assert.match((await exec(['-d', '-i'], 'true')).stderr, /--detach and --stdin exclude each other/);
 });
 
+test('grep tells line and column, with the lines around when asked', T, async (t) => {
+  const server = await setup(t);
+  if (!server) return;
+  await server.post(`${server.box}/commands`, { command: "printf 'one\\nand two\\nthree\\n' >f" });
+  const grep = async (more) => (await server.post(`${server.box}/files/grep`, { path: '/workspace', pattern: 'tw.', ...more })).matches;
+  const match = { path: 'f', line: 2, column: 5, text: 'and two' };
+  assert.deepEqual(await grep({}), [match]);
+  assert.deepEqual(await grep({ context: 1 }), [
+    { path: 'f', line: 1, text: 'one', context: true }, match, { path: 'f', line: 3, text: 'three', context: true }]);
+});
+
 test('bytes: ranges, versions, signed URLs', T, async (t) => {
   const server = await setup(t);
   if (!server) return;
