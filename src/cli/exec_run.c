@@ -45,6 +45,7 @@ struct run {
     struct termios saved;
     bool raw;
     bool exited, ended;
+    bool has_asked;               /* the jail, in this round */
     int64_t deadline_ms, kill_ms; /* 0: none */
     bool killed;
     int interrupts;
@@ -219,29 +220,29 @@ static void kill_command(struct run *run)
     run->kill_ms = clock_now_ms() + GRACE_MS;
 }
 
-/* One that stands still could not heed its signal. The others may have ended by it already. */
-static void wake_command(struct run *run)
+/* Its end may be told before the answer to this, and is put aside then: the jail's descriptor says
+ * nothing of it any more. */
+static bool tell_command(struct run *run, int sig)
 {
     struct err err;
-    if (jail_signal(run->jail, run->id, SIGCONT, &err) < 0)
-        return;
+    run->has_asked = true;
+    return jail_signal(run->jail, run->id, sig, &err) == 0;
 }
 
 /* A signal for us is a signal for the command. Who insists gets it killed, then the jail ended. */
 static void on_signals(struct run *run)
 {
     struct signalfd_siginfo info;
-    struct err err;
     while (read(run->signal_fd, &info, sizeof info) == sizeof info) {
         int sig = (int)info.ssi_signo;
         if (sig == SIGWINCH) {
             copy_size(run);
             continue;
         }
-        if (++run->interrupts >= 3 || jail_signal(run->jail, run->id, sig, &err) < 0)
+        if (++run->interrupts >= 3 || !tell_command(run, sig))
             kill_command(run);
-        else if (sig == SIGTERM || sig == SIGHUP)
-            wake_command(run);
+        else if (sig == SIGTERM || sig == SIGHUP) /* one that stands still could not heed it */
+            (void)tell_command(run, SIGCONT);
     }
 }
 
@@ -267,13 +268,12 @@ static void on_jail(struct run *run)
 static void on_time(struct run *run)
 {
     int64_t now = clock_now_ms();
-    struct err err;
     if (run->kill_ms != 0 && now >= run->kill_ms) {
         kill_command(run);
     } else if (run->kill_ms == 0 && run->deadline_ms != 0 && now >= run->deadline_ms) {
         run->result->reason = EXEC_TIMED_OUT;
         run->kill_ms = now + GRACE_MS;
-        if (jail_signal(run->jail, run->id, SIGTERM, &err) < 0)
+        if (!tell_command(run, SIGTERM))
             kill_command(run);
     }
 }
@@ -316,7 +316,11 @@ static void advance(struct run *run)
         exec_net_step(run->net);
     if (waits[FLOWS + 1].revents != 0)
         on_jail(run);
-    on_time(run);
+    if (!run->exited)
+        on_time(run);
+    if (!run->exited && run->has_asked)
+        on_jail(run);
+    run->has_asked = false;
 }
 
 /* Everything in the jail is dead: what it wrote is in the pipes, and they end. A reader that has
