@@ -416,7 +416,7 @@ static void put_first_try(struct server *server, const char *url, struct buf *te
         buf_printf(text, "--unix-socket %s ", server->addr.sa.un.sun_path);
     else if (strchr(url, '[') != NULL)
         buf_put_cstr(text, "-g "); /* curl reads brackets as a pattern */
-    buf_printf(text, "-H \"Authorization: Bearer $(cat %s)\" --json '{\"code\": \"6 * 7\"}' ",
+    buf_printf(text, "-H \"Authorization: Bearer $(cat '%s')\" --json '{\"code\": \"6 * 7\"}' ",
                server->home.token_file);
     buf_printf(text, "%s/v1/run_code\n", addr_is_unix(&server->addr) ? "http://localhost" : url);
 }

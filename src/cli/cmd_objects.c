@@ -47,26 +47,6 @@ static int remove_one(const struct cli_call *call, const struct noun *noun, stru
     return remote_show(call, "DELETE", buf_cstr(&path), NULL, NULL, NULL, err);
 }
 
-static void put_given(const struct cli_call *call, const char *option, struct json_out *out)
-{
-    const char *text = cli_value(call, option);
-    if (text != NULL)
-        json_key(out, option), json_put_cstr(out, text);
-}
-
-static int number_of(const struct cli_call *call, const char *option, const char *member,
-                     struct json_out *out, struct err *err)
-{
-    const char *text = cli_value(call, option);
-    int64_t n;
-    if (text == NULL)
-        return 0;
-    if (!str_to_i64(str_of(text), -1, INT64_MAX, &n))
-        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
-    json_key(out, member), json_put_i64(out, n);
-    return 0;
-}
-
 /* A member of a body and its option. */
 struct member {
     const char *option, *name; /* the same name as a text when `name` is NULL, else a number */
@@ -80,8 +60,8 @@ static int create(const struct cli_call *call, const struct noun *noun,
     json_begin_object(&out);
     for (; members->option != NULL; members++)
         if (members->name == NULL)
-            put_given(call, members->option, &out);
-        else if (number_of(call, members->option, members->name, &out, err) < 0)
+            remote_put_text(call, members->option, &out);
+        else if (remote_put_number(call, members->option, members->name, &out, err) < 0)
             return -1;
     json_end_object(&out);
     return remote_show_made(call, noun->door, buf_cstr(&body), noun->columns, err);
@@ -117,7 +97,7 @@ static int snapshot_build(const struct cli_call *call, struct err *err)
     AUTO_BUF struct buf body = {0};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    put_given(call, "slug", &out);
+    remote_put_text(call, "slug", &out);
     json_key(&out, "dependencies"), json_begin_object(&out);
     for (size_t i = 0; i < call->arg_count; i++) {
         struct str word = str_of(call->args[i]);
@@ -145,8 +125,8 @@ static int token_create(const struct cli_call *call, struct err *err)
     struct json_out out = {.buf = &body};
     struct str rest = str_of(cli_value(call, "scope")), scope;
     json_begin_object(&out);
-    put_given(call, "name", &out);
-    put_given(call, "tenant", &out);
+    remote_put_text(call, "name", &out);
+    remote_put_text(call, "tenant", &out);
     json_key(&out, "scopes");
     json_begin_array(&out);
     if (rest.len == 0)
@@ -154,8 +134,8 @@ static int token_create(const struct cli_call *call, struct err *err)
     while (str_split(&rest, ',', &scope))
         json_put_str(&out, str_trim(scope));
     json_end_array(&out);
-    if (number_of(call, "expires", "expiresSeconds", &out, err) < 0 ||
-        number_of(call, "rate", "ratePerMinute", &out, err) < 0)
+    if (remote_put_number(call, "expires", "expiresSeconds", &out, err) < 0 ||
+        remote_put_number(call, "rate", "ratePerMinute", &out, err) < 0)
         return -1;
     json_end_object(&out);
     if (cli_has(call, "json"))

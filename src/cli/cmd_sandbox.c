@@ -29,41 +29,21 @@ static void put_list(const struct cli_call *call, const char *option, const char
     json_end_array(out);
 }
 
-static int put_number(const struct cli_call *call, const char *option, const char *member,
-                      struct json_out *out, struct err *err)
-{
-    const char *text = cli_value(call, option);
-    int64_t n;
-    if (text == NULL)
-        return 0;
-    if (!str_to_i64(str_of(text), -1, INT64_MAX, &n))
-        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
-    json_key(out, member), json_put_i64(out, n);
-    return 0;
-}
-
-static void put_given(const struct cli_call *call, const char *option, struct json_out *out)
-{
-    const char *text = cli_value(call, option);
-    if (text != NULL)
-        json_key(out, option), json_put_cstr(out, text);
-}
-
 static int create(const struct cli_call *call, struct err *err)
 {
     AUTO_BUF struct buf body = {.wipes = true};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    put_given(call, "tier", &out);
-    put_given(call, "runtime", &out);
-    put_given(call, "name", &out);
-    put_given(call, "volume", &out);
+    remote_put_text(call, "tier", &out);
+    remote_put_text(call, "runtime", &out);
+    remote_put_text(call, "name", &out);
+    remote_put_text(call, "volume", &out);
     put_list(call, "snapshot", "snapshots", &out);
     if (remote_put_pairs(call, "env", "env", &out, err) < 0 ||
         remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
         net_put_members(call, &out, err) < 0 ||
-        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0 ||
-        put_number(call, "idle-ms", "idleMs", &out, err) < 0)
+        remote_put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0 ||
+        remote_put_number(call, "idle-ms", "idleMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
     return remote_show_made(call, "/v1/sandboxes", buf_cstr(&body), columns, err);
@@ -113,10 +93,10 @@ static int update(const struct cli_call *call, struct err *err)
     AUTO_BUF struct buf body = {.wipes = true};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    put_given(call, "name", &out);
+    remote_put_text(call, "name", &out);
     if (remote_put_pairs(call, "label", "metadata", &out, err) < 0 ||
         net_put_members(call, &out, err) < 0 ||
-        put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
+        remote_put_number(call, "timeout-ms", "timeoutMs", &out, err) < 0)
         return -1;
     json_end_object(&out);
     if (str_eq(buf_str(&body), STR("{}")))
@@ -153,9 +133,9 @@ static int fork_it(const struct cli_call *call, struct err *err)
     AUTO_BUF struct buf body = {0}, path = {0}, text = {0};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    if (put_number(call, "count", "count", &out, err) < 0)
+    if (remote_put_number(call, "count", "count", &out, err) < 0)
         return -1;
-    put_given(call, "checkpoint", &out);
+    remote_put_text(call, "checkpoint", &out);
     json_end_object(&out);
     if (cli_has(call, "json"))
         return on_one(call, "POST", "/v1/sandboxes/%s/fork", buf_cstr(&body), "sandboxes", err);
@@ -174,7 +154,7 @@ static int checkpoint(const struct cli_call *call, struct err *err)
     AUTO_BUF struct buf body = {0}, path = {0};
     struct json_out out = {.buf = &body};
     json_begin_object(&out);
-    put_given(call, "name", &out);
+    remote_put_text(call, "name", &out);
     json_end_object(&out);
     remote_path(&path, "/v1/sandboxes/%s/checkpoints", call->args[0]);
     return remote_show_made(call, buf_cstr(&path), buf_cstr(&body), checkpoint_columns, err);

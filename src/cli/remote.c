@@ -242,6 +242,26 @@ int remote_show_made(const struct cli_call *call, const char *path, const char *
     return remote_show(call, "POST", path, body, NULL, person ? columns : id_alone, err);
 }
 
+void remote_put_text(const struct cli_call *call, const char *option, struct json_out *out)
+{
+    const char *text = cli_value(call, option);
+    if (text != NULL)
+        json_key(out, option), json_put_cstr(out, text);
+}
+
+int remote_put_number(const struct cli_call *call, const char *option, const char *member,
+                      struct json_out *out, struct err *err)
+{
+    const char *text = cli_value(call, option);
+    int64_t n;
+    if (text == NULL)
+        return 0;
+    if (!str_to_i64(str_of(text), -1, INT64_MAX, &n))
+        return err_set(err, ERR_INVALID, "--%s must be a number, got '%.40s'", option, text);
+    json_key(out, member), json_put_i64(out, n);
+    return 0;
+}
+
 int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
                      struct json_out *out, struct err *err)
 {

@@ -62,6 +62,11 @@ void remote_put_table(const struct json_t *rows, const struct remote_column *col
 /* A list of texts, one a line. */
 void remote_put_lines(const struct json_t *texts, struct buf *out);
 
+/* What an option was given as a member of a body, left out when it was not: under its own name, or
+ * as a number under another. */
+void remote_put_text(const struct cli_call *call, const char *option, struct json_out *out);
+int remote_put_number(const struct cli_call *call, const char *option, const char *member,
+                      struct json_out *out, struct err *err) MUST_USE;
 /* K=V of a repeated option as an object, left out when there are none. */
 int remote_put_pairs(const struct cli_call *call, const char *option, const char *member,
                      struct json_out *out, struct err *err) MUST_USE;
