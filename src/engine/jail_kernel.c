@@ -282,7 +282,8 @@ static int ask_start(struct context *context, bool is_fork, struct err *err)
     struct jail_command command = {.argv = context->runtime->argv,
                                    .env = context_env(context, &arena),
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL,
-                                   .memory_fd = MAX(context->memory_fd, 0)};
+                                   .memory_fd = MAX(context->memory_fd, 0),
+                                   .template = context->template};
     int asked = is_fork ? jail_ask_fork(place->jail, &command, context->inner, &id, err)
                         : jail_ask_start(place->jail, &command, context->inner, &id, err);
     if (asked < 0)

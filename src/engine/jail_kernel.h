@@ -49,6 +49,7 @@ struct context {
     /* jail_live.c */
     struct live_part *copying;       /* its memory is being written there */
     int memory_fd;                   /* that it is to go on from; -1: none */
+    uint32_t template;               /* and whose fork had it */
     bool is_reviving;                /* it is about to do so */
     bool is_copy, is_live;           /* it came with a fork of its sandbox; with its variables */
     char reason[CONTEXT_REASON_MAX]; /* why without */

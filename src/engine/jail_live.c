@@ -35,6 +35,7 @@ struct live_part {
 struct live_kernels {
     int refs;
     struct arena arena;
+    uint32_t template; /* that their interpreters are forks of */
     struct live_part parts[CONTEXTS_MAX];
     size_t count;
 };
@@ -52,7 +53,7 @@ struct live_taking {
     struct live_asking *asking;
 };
 
-/* The question to the warden how much memory is left. */
+/* The question to the warden how much memory is left, and whose forks they are. */
 struct live_asking {
     struct live_taking *taking; /* NULL: nobody wants to know any more */
 };
@@ -216,6 +217,7 @@ static void on_room(struct request *request, const struct warden_event *event,
         return;
     taking->asking = NULL;
     int64_t limit = taking->place->plan.limits.memory_bytes;
+    taking->live->template = why == NULL ? event->stats.template : 0;
     int64_t used = why == NULL ? MAX(event->stats.memory_now, (int64_t)0) : 0;
     copy_all(taking, limit == JAIL_UNLIMITED || limit == 0 ? INT64_MAX >> 8 : limit - used);
 }
@@ -333,7 +335,7 @@ static void on_revive_time(void *ctx)
             context_drop_kernel(context);
 }
 
-static void revive_one(struct place *place, const struct live_part *part)
+static void revive_one(struct place *place, const struct live_part *part, uint32_t template)
 {
     struct err err = {0};
     struct context *context = context_make(place, part->id, part->runtime, &err);
@@ -347,6 +349,7 @@ static void revive_one(struct place *place, const struct live_part *part)
         return;
     context->run_count = part->run_count;
     context->memory_fd = fcntl(part->fd, F_DUPFD_CLOEXEC, 3);
+    context->template = template;
     context->is_reviving = true;
     place->reviving->pending++;
     if (context->memory_fd < 0 || context_start(context, &err) < 0)
@@ -367,7 +370,7 @@ void jail_live_revive(struct place *place, engine_done *done, void *ctx)
     reviving->timer = timer_new(place->provider_loop, on_revive_time, reviving);
     timer_set(reviving->timer, REVIVE_MS, 0);
     for (size_t i = 0; i < live->count; i++)
-        revive_one(place, &live->parts[i]);
+        revive_one(place, &live->parts[i], live->template);
     jail_live_free(live);
     if (--reviving->pending == 0)
         finish_reviving(reviving, NULL);

@@ -59,11 +59,13 @@ static int fill_birth(struct warden_link *warden, int fd, const struct jail_comm
     return wire_send(fd, buf_str(&warden->out), &command->memory_fd, command->memory_fd > 0, err);
 }
 
-static int ask_warden(struct jail *jail, uint32_t command, const int fds[4], struct err *err)
+static int ask_warden(struct jail *jail, uint32_t command, uint32_t template, const int fds[4],
+                      struct err *err)
 {
     wire_begin(&jail->warden->out, WARDEN_FORK, 0);
     wire_put_u32(&jail->warden->out, jail->number);
     wire_put_u32(&jail->warden->out, command);
+    wire_put_u32(&jail->warden->out, template);
     return warden_send(jail->warden, fds, 4, err);
 }
 
@@ -91,7 +93,8 @@ int jail_ask_fork(struct jail *jail, const struct jail_command *command, const i
     *ret_id = id;
     /* When this fails, init sees the end of the birth and the command is refused. */
     struct err ignored;
-    (void)!ask_warden(jail, id, (int[]){kernels, fds[0], fds[1], fds[2]}, &ignored);
+    (void)!ask_warden(jail, id, command->template, (int[]){kernels, fds[0], fds[1], fds[2]},
+                      &ignored);
     return 0;
 }
 

@@ -82,6 +82,7 @@ struct jail_command {
     bool tty;
     uint16_t rows, cols; /* of the terminal; 0: 24 x 80 */
     int memory_fd;       /* of a fork: the memory to go on from (zygote_image.h); 0: none */
+    uint32_t template;   /* and whose fork had it, of struct jail_stats */
 };
 
 /* Replaces zeros by the defaults of the threat model. */

@@ -21,8 +21,8 @@ static void on_event(const struct epoll_event *event)
 {
     if (event->data.u64 == WORD_DAEMON)
         warden_on_daemon();
-    else if (event->data.u64 == WORD_ZYGOTE || event->data.u64 == WORD_ZYGOTE_NEXT)
-        warden_on_zygote(event->data.u64 == WORD_ZYGOTE_NEXT);
+    else if (event->data.u64 >> 32 == WORD_ZYGOTES >> 32)
+        warden_on_zygote((uint32_t)event->data.u64);
     else if (event->data.u64 == WORD_SEED)
         warden_on_seed();
     else
@@ -34,11 +34,11 @@ static void run(void)
     bool more = false;
     while (!warden.leaving) {
         struct epoll_event events[16];
-        int wait_ms = warden_zygote_wait_ms(warden_wait_ms(more));
+        int wait_ms = warden_zygotes_wait_ms(warden_wait_ms(more));
         int count = epoll_wait(warden.epoll_fd, events, countof(events), wait_ms);
         for (int i = 0; i < count; i++)
             on_event(&events[i]);
-        warden_tend_zygote();
+        warden_tend_zygotes();
         if (count > 0)
             warden.is_stocked = false; /* perhaps */
         else
@@ -50,7 +50,7 @@ static void run(void)
 /* Nothing of ours stays behind: no process, no group. */
 static void leave(void)
 {
-    warden_end_zygote();
+    warden_end_zygotes();
     seed_stop(&warden.maker.seed);
     warden_hear_births();
     warden_end_strays();

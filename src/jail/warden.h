@@ -21,7 +21,8 @@ enum warden_message {
     WARDEN_KILL,     /* jail, command: ends it and all its descendants */
     WARDEN_GATEWAY,  /* jail, proxy port: answered with the sockets of JAIL_NET_GATEWAY */
     WARDEN_TEMPLATE, /* names to import; its program: kernels are forked from it */
-    WARDEN_FORK,     /* jail, command; birth, line, output, errors: never answered (zygote.h) */
+    WARDEN_FORK,     /* jail, command, template or 0; birth, line, output, errors: never answered
+                        (zygote.h) */
     WARDEN_LAYER,    /* jail: answered with its writable layer */
     WARDEN_SEAL,     /* jail, how many stay, bytes, plan: answered with the sealed layer */
     WARDEN_LIMITS,   /* jail, memory, cpu: of one that was made ahead */
@@ -29,7 +30,7 @@ enum warden_message {
     /* from the warden */
     WARDEN_READY = 128, /* can it limit memory, pids, cpu, freeze; privileged; landlock */
     WARDEN_MADE,        /* jail; pidfd, control socket, gateway sockets if asked for */
-    WARDEN_STATS,       /* oom kills, peak, now, refused forks: answer to END, STAT */
+    WARDEN_STATS,       /* the members of struct jail_stats: answer to END, STAT */
     WARDEN_DONE,        /* answer to FREEZE, POOL, LISTEN, RELAYER, KILL, LAYER, SEAL,
                          * GATEWAY, LIMITS */
     WARDEN_FAILED,      /* err */

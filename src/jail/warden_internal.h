@@ -21,11 +21,21 @@ struct slot {
     bool is_dead;     /* while its owner does not know yet */
     uint32_t profile; /* of the pool, when it was made for it */
     uint32_t birth;   /* tells events of this jail from those of the slot's last */
+    uint32_t zygote;  /* number of the one that its kernels are forked from; 0: none yet */
     uint32_t forking; /* kernels that the zygote is about to put into it */
     char *fence;      /* what such a kernel needs to know; NULL: none can be */
     size_t fence_len;
     bool is_ready;      /* while it is built: its fence stands */
     struct err *broken; /* or why it does not */
+};
+
+struct zygote {
+    uint32_t number; /* counts from 1; 0: none */
+    pid_t pid;
+    int fd;
+    uint32_t forks; /* that it was asked for */
+    uint32_t jails; /* that have had kernels of it */
+    int64_t since_ms;
 };
 
 struct warden {
@@ -55,21 +65,17 @@ struct warden {
 
 extern struct warden warden;
 
-/* epoll words: of the daemon's socket, of zygotes and of the seed; those of jails are
- * warden_on_jail's own. */
-enum {
-    WORD_DAEMON = UINT32_MAX,
-    WORD_ZYGOTE = UINT32_MAX - 1,
-    WORD_ZYGOTE_NEXT = UINT32_MAX - 2,
-    WORD_SEED = UINT32_MAX - 3,
-};
+/* epoll words: of the daemon's socket, of the seed, and of zygotes with their numbers; those of
+ * jails are warden_on_jail's own, and none of these. */
+enum { WORD_DAEMON = UINT32_MAX, WORD_SEED = UINT32_MAX - 1 };
+#define WORD_ZYGOTES (3ull << 32)
 
 /* warden_verbs.c: what the daemon asks, and what it is told. */
 void warden_on_daemon(void);
 void warden_say(const int *fds, size_t fd_count);
 void warden_say_done(uint32_t request);
 void warden_say_failed(uint32_t request, const struct err *reason);
-void warden_say_stats(uint32_t request, const struct cgroup_stats *stats);
+void warden_say_stats(uint32_t request, const struct slot *slot, const struct cgroup_stats *stats);
 
 /* warden_jails.c: one jail from its first process to its last. */
 int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err) MUST_USE;
@@ -103,13 +109,23 @@ void warden_pause_refill(void);
 bool warden_idle_work(void);
 int warden_wait_ms(bool more);
 
-/* warden_zygote.c: the process that kernels are forked from. */
+/* warden_zygote.c: the processes that kernels are forked from. All kernels of a jail are forked
+ * from one, as long as that lives. */
 void warden_on_template(uint32_t request, struct wire_in *in);
+void warden_on_zygote(uint32_t number);
+/* Whom to ask for a kernel: the one with this number, else the jail's own, else the present one.
+ * NULL: there is none. */
+struct zygote *warden_zygote_for(const struct slot *slot, uint32_t number);
+/* The zygote was asked for a kernel of this jail. */
+void warden_enter_zygote(struct slot *slot, struct zygote *zygote);
+/* The jail's kernels are gone. */
+void warden_leave_zygote(struct slot *slot);
+void warden_tend_zygotes(void);
+int warden_zygotes_wait_ms(int wait_ms);
+void warden_end_zygotes(void);
+bool warden_is_zygote(pid_t pid);
+
+/* warden_fork.c: kernels into jails. */
 void warden_on_fork(struct slot *slot, struct wire_in *in);
-void warden_on_zygote(bool is_next);
 /* What a kernel that is forked into a jail of this plan needs to know; NULL when none can be. */
 char *warden_fence_of(const struct jail_plan *plan, size_t *ret_len);
-void warden_tend_zygote(void);
-int warden_zygote_wait_ms(int wait_ms);
-void warden_end_zygote(void);
-bool warden_is_zygote(pid_t pid);

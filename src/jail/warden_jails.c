@@ -102,10 +102,11 @@ static void on_dead(size_t index)
         warden.pool_ready--;
     maker_reap(&warden.maker, &slot->made);
     if (slot->answer_end)
-        warden_say_stats(slot->request, &slot->made.last);
+        warden_say_stats(slot->request, slot, &slot->made.last);
     if (slot->made.pidfd >= 0)
         unwatch(slot->made.pidfd);
     warden_unwatch_proxy(slot);
+    warden_leave_zygote(slot);
     slot->state = BURIED;
     warden.buried++;
 }

@@ -175,6 +175,7 @@ static bool read_stats(struct wire_in *in, struct warden_event *event)
     event->stats.memory_peak = wire_get_i64(in);
     event->stats.memory_now = wire_get_i64(in);
     event->stats.pids_refused = wire_get_i64(in);
+    event->stats.template = wire_get_u32(in);
     return wire_ended(in);
 }
 

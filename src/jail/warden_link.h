@@ -28,6 +28,7 @@ struct jail_host {
 
 struct jail_stats {
     int64_t oom_kills, memory_peak, memory_now, pids_refused; /* -1: unknown */
+    uint32_t template; /* that its kernels are forked from (jail_fork.h); 0: none */
 };
 
 /* Of its pool now, and of the jails it has handed out since its start. */

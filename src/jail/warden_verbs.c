@@ -24,13 +24,14 @@ void warden_say_failed(uint32_t request, const struct err *reason)
     warden_say(NULL, 0);
 }
 
-void warden_say_stats(uint32_t request, const struct cgroup_stats *stats)
+void warden_say_stats(uint32_t request, const struct slot *slot, const struct cgroup_stats *stats)
 {
     wire_begin(&warden.out, WARDEN_STATS, request);
     wire_put_i64(&warden.out, stats->oom_kills);
     wire_put_i64(&warden.out, stats->memory_peak);
     wire_put_i64(&warden.out, stats->memory_now);
     wire_put_i64(&warden.out, stats->pids_refused);
+    wire_put_u32(&warden.out, slot->zygote);
     warden_say(NULL, 0);
 }
 
@@ -101,7 +102,7 @@ static void on_stat(uint32_t request, struct wire_in *in)
     if (slot == NULL)
         return;
     cgroup_read_stats(&warden.maker.cgroups, &slot->made.cgroup, &stats);
-    warden_say_stats(request, &stats);
+    warden_say_stats(request, slot, &stats);
 }
 
 /* Half-way in, a kernel would be part of the old root and of the new one. */

@@ -1,6 +1,11 @@
-/* The warden's zygote: started when the daemon asks for it, started again when it dies, and from
- * time to time replaced by a fresh one, so that addresses, the seed of hashes and whatever else all
- * copies share is not shared by too many. */
+/* The warden's zygotes: one that kernels are forked from, started when the daemon asks for it and
+ * again when it dies, and from time to time replaced by a fresh one, so that addresses, the seed of
+ * hashes and whatever else all copies share is not shared by too many.
+ *
+ * One that is replaced stays as long as there are jails with kernels of it: what goes on from such
+ * a kernel's memory has to be a fork of the same zygote (zygote_image.h). Its heap is in memory for
+ * those kernels anyhow. So that old ones do not pile up, each of them doubles the time after which
+ * the present one is replaced. */
 
 #include <errno.h>
 #include <signal.h>
@@ -11,35 +16,27 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/init.h"
-#include "jail/kernel.h"
-#include "jail/marked.h"
 #include "jail/warden_internal.h"
 #include "jail/zygote.h"
 #include "jail/zygote_start.h"
 
-enum { RETRY_MS = 100, RETRY_MAX = 8, FORKS_MAX = 1000, AGE_MS = 10 * 60 * 1000 };
-
-struct zygote {
-    pid_t pid; /* 0: none */
-    int fd;
-    uint32_t forks;
-    int64_t since_ms;
-};
+enum { RETRY_MS = 100, RETRY_MAX = 8, FORKS_MAX = 1000, AGE_MS = 10 * 60 * 1000, OLD_MAX = 8 };
 
 static struct {
     int program_fd; /* 0: nobody asked for a zygote */
     char *names;
-    struct zygote now;  /* serves */
-    struct zygote next; /* imports */
-    uint32_t request;   /* whom to tell when it is ready */
+    struct zygote all[OLD_MAX + 2]; /* those that neither serve nor import are old */
+    struct zygote *now;             /* serves; NULL: none */
+    struct zygote *next;            /* imports */
+    uint32_t last;                  /* number */
+    uint32_t request;               /* whom to tell when the next one is ready */
     int failures;
     int64_t retry_ms; /* when to try again; 0: no need */
-} seed;
+} zygotes;
 
 static void drop(struct zygote *zygote)
 {
-    if (zygote->pid == 0)
+    if (zygote == NULL)
         return;
     /* One that is killed in the middle of a fork leaves a process that ends by itself. */
     (void)kill(zygote->pid, SIGKILL);
@@ -48,27 +45,103 @@ static void drop(struct zygote *zygote)
     (void)epoll_ctl(warden.epoll_fd, EPOLL_CTL_DEL, zygote->fd, NULL);
     fd_close(&zygote->fd);
     *zygote = (struct zygote){0};
+    if (zygote == zygotes.now)
+        zygotes.now = NULL;
+    if (zygote == zygotes.next)
+        zygotes.next = NULL;
 }
+
+static struct zygote *find(uint32_t number)
+{
+    for (size_t i = 0; number != 0 && i < countof(zygotes.all); i++)
+        if (zygotes.all[i].number == number)
+            return &zygotes.all[i];
+    return NULL;
+}
+
+/* --- Old ones --- */
+
+static bool is_old(const struct zygote *zygote)
+{
+    return zygote->number != 0 && zygote != zygotes.now && zygote != zygotes.next;
+}
+
+/* How many there are, and the oldest of them. */
+static size_t count_old(struct zygote **ret_first)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < countof(zygotes.all); i++) {
+        struct zygote *zygote = &zygotes.all[i];
+        if (!is_old(zygote))
+            continue;
+        if (count++ == 0 || zygote->number < (*ret_first)->number)
+            *ret_first = zygote;
+    }
+    return count;
+}
+
+static void retire(struct zygote *zygote)
+{
+    struct zygote *first;
+    if (zygote == NULL)
+        return;
+    zygotes.now = NULL;
+    if (zygote->jails == 0)
+        drop(zygote);
+    else if (count_old(&first) > OLD_MAX)
+        drop(first);
+}
+
+void warden_leave_zygote(struct slot *slot)
+{
+    struct zygote *zygote = find(slot->zygote);
+    slot->zygote = 0;
+    if (zygote != NULL && --zygote->jails == 0 && is_old(zygote))
+        drop(zygote);
+}
+
+struct zygote *warden_zygote_for(const struct slot *slot, uint32_t number)
+{
+    struct zygote *asked = find(number), *its = find(slot->zygote);
+    return asked != NULL ? asked : its != NULL ? its : zygotes.now;
+}
+
+void warden_enter_zygote(struct slot *slot, struct zygote *zygote)
+{
+    zygote->forks++;
+    if (slot->zygote == zygote->number)
+        return;
+    warden_leave_zygote(slot);
+    slot->zygote = zygote->number;
+    zygote->jails++;
+}
+
+/* --- From its start to its end --- */
 
 static void retry_later(void)
 {
-    seed.retry_ms = clock_now_ms() + ((int64_t)RETRY_MS << seed.failures);
-    seed.failures = MIN(seed.failures + 1, (int)RETRY_MAX);
+    zygotes.retry_ms = clock_now_ms() + ((int64_t)RETRY_MS << zygotes.failures);
+    zygotes.failures = MIN(zygotes.failures + 1, (int)RETRY_MAX);
 }
 
 static void start_next(struct err *err)
 {
-    struct zygote_start start = {.program_fd = seed.program_fd,
-                                 .names = seed.names,
+    struct zygote_start start = {.program_fd = zygotes.program_fd,
+                                 .names = zygotes.names,
                                  .proc_fd = warden.maker.template.proc_fd};
-    seed.retry_ms = 0;
-    if (zygote_start(&start, &seed.next.pid, &seed.next.fd, err) < 0) {
+    struct zygote *next = zygotes.all;
+    while (next->number != 0)
+        next++;
+    zygotes.retry_ms = 0;
+    if (zygote_start(&start, &next->pid, &next->fd, err) < 0) {
         retry_later();
         return;
     }
-    seed.next.since_ms = clock_now_ms();
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WORD_ZYGOTE_NEXT};
-    int done = epoll_ctl(warden.epoll_fd, EPOLL_CTL_ADD, seed.next.fd, &event);
+    next->number = ++zygotes.last;
+    next->since_ms = clock_now_ms();
+    zygotes.next = next;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WORD_ZYGOTES | next->number};
+    int done = epoll_ctl(warden.epoll_fd, EPOLL_CTL_ADD, next->fd, &event);
     assert(done == 0);
 }
 
@@ -76,24 +149,24 @@ void warden_on_template(uint32_t request, struct wire_in *in)
 {
     const char *names = wire_get_cstr(in);
     struct err err = {0};
-    if (names == NULL || !wire_ended(in) || warden.fds[0] < 0 || seed.request != 0) {
-        (void)err_set(&err, seed.request != 0 ? ERR_BUSY : ERR_INVALID,
-                      seed.request != 0 ? "another template is being made"
-                                        : "a template needs its program");
+    if (names == NULL || !wire_ended(in) || warden.fds[0] < 0 || zygotes.request != 0) {
+        (void)err_set(&err, zygotes.request != 0 ? ERR_BUSY : ERR_INVALID,
+                      zygotes.request != 0 ? "another template is being made"
+                                           : "a template needs its program");
         return warden_say_failed(request, &err);
     }
-    drop(&seed.next);
-    drop(&seed.now);
-    if (seed.program_fd > 0)
-        fd_close(&seed.program_fd);
-    free(seed.names);
-    seed.program_fd = fd_take(&warden.fds[0]);
-    seed.names = mem_dup_cstr(names);
-    seed.failures = 0;
-    seed.request = request;
+    drop(zygotes.next);
+    retire(zygotes.now);
+    if (zygotes.program_fd > 0)
+        fd_close(&zygotes.program_fd);
+    free(zygotes.names);
+    zygotes.program_fd = fd_take(&warden.fds[0]);
+    zygotes.names = mem_dup_cstr(names);
+    zygotes.failures = 0;
+    zygotes.request = request;
     start_next(&err);
-    if (seed.next.pid == 0) {
-        seed.request = 0;
+    if (zygotes.next == NULL) {
+        zygotes.request = 0;
         warden_say_failed(request, &err);
     }
 }
@@ -101,18 +174,16 @@ void warden_on_template(uint32_t request, struct wire_in *in)
 static void on_ready(struct wire_in *in)
 {
     const char *missing = wire_get_cstr(in);
-    drop(&seed.now);
-    seed.now = seed.next;
-    seed.next = (struct zygote){0};
-    seed.failures = 0;
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WORD_ZYGOTE};
-    (void)epoll_ctl(warden.epoll_fd, EPOLL_CTL_MOD, seed.now.fd, &event);
-    if (seed.request == 0)
+    retire(zygotes.now);
+    zygotes.now = zygotes.next;
+    zygotes.next = NULL;
+    zygotes.failures = 0;
+    if (zygotes.request == 0)
         return;
-    wire_begin(&warden.out, WARDEN_PREPARED, seed.request);
+    wire_begin(&warden.out, WARDEN_PREPARED, zygotes.request);
     wire_put_cstr(&warden.out, missing == NULL ? "" : missing);
     warden_say(NULL, 0);
-    seed.request = 0;
+    zygotes.request = 0;
 }
 
 static void on_lost(struct zygote *zygote, const struct err *why)
@@ -120,15 +191,17 @@ static void on_lost(struct zygote *zygote, const struct err *why)
     struct err err = *why;
     if (err.code == 0)
         (void)err_set(&err, ERR_UNAVAILABLE, "the template's process died");
-    bool served = zygote == &seed.now;
-    drop(zygote);
+    bool imported = zygote == zygotes.next, was_old = is_old(zygote);
     /* Whoever waits for a fork of it sees that the birth's other end is gone. */
-    for (size_t i = 0; served && i < warden.slots.len; i++)
-        warden.slots.ptr[i].forking = 0;
-    retry_later();
-    if (seed.request != 0 && !served) {
-        warden_say_failed(seed.request, &err);
-        seed.request = 0;
+    for (size_t i = 0; i < warden.slots.len; i++)
+        if (warden.slots.ptr[i].zygote == zygote->number)
+            warden.slots.ptr[i].forking = 0;
+    drop(zygote);
+    if (!was_old)
+        retry_later();
+    if (zygotes.request != 0 && imported) {
+        warden_say_failed(zygotes.request, &err);
+        zygotes.request = 0;
     }
 }
 
@@ -140,13 +213,13 @@ static void on_forked(uint32_t number)
         slot->forking--;
 }
 
-void warden_on_zygote(bool is_next)
+void warden_on_zygote(uint32_t number)
 {
-    struct zygote *zygote = is_next ? &seed.next : &seed.now;
+    struct zygote *zygote = find(number);
     int fds[WIRE_FDS_MAX];
     struct err err = {0}, why = {0};
     struct wire_head head = {0};
-    if (zygote->pid == 0)
+    if (zygote == NULL)
         return;
     ssize_t len = wire_recv(zygote->fd, warden.in, fds, false, &err);
     if (len < 0 && err.sys == EAGAIN)
@@ -154,133 +227,59 @@ void warden_on_zygote(bool is_next)
     struct wire_in in = wire_open(str_n(warden.in, len > 0 ? (size_t)len : 0), &head);
     if (len > 0)
         wire_close_fds(fds);
-    if (head.type == ZYGOTE_READY && is_next)
+    if (head.type == ZYGOTE_READY && zygote == zygotes.next)
         return on_ready(&in);
-    if (head.type == ZYGOTE_FORKED && !is_next)
+    if (head.type == ZYGOTE_FORKED && zygote != zygotes.next)
         return on_forked(head.id);
     if (head.type == ZYGOTE_BROKEN)
         wire_get_err(&in, &why);
     on_lost(zygote, &why);
 }
 
-/* --- forks --- */
+/* --- Time --- */
 
-char *warden_fence_of(const struct jail_plan *plan, size_t *ret_len)
+/* Until another one is to be started: 0 for now, -1 while nothing is known to call for it. */
+static int64_t due_in_ms(void)
 {
-    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
-    const char *const *places = mounts_writable(plan);
-    uint32_t count = plan->workspace != NULL;
-    /* What the zygote has mapped of the host's /usr is not what such a root shows. */
-    if (plan->base != NULL)
-        return NULL;
-    for (size_t i = 0; places[i] != NULL; i++)
-        count++;
-    for (size_t i = 0; i < plan->mount_count; i++)
-        count += plan->mounts[i].writable;
-    wire_put_u32(&out, plan->overlay || plan->layer_count > 0 || plan->upper != NULL);
-    wire_put_i64(&out, plan->limits.pids);
-    wire_put_i64(&out, plan->limits.nofile);
-    wire_put_u32(&out, count);
-    for (size_t i = 0; places[i] != NULL; i++)
-        wire_put_cstr(&out, places[i]);
-    if (plan->workspace != NULL)
-        wire_put_cstr(&out, "/workspace");
-    for (size_t i = 0; i < plan->mount_count; i++)
-        if (plan->mounts[i].writable)
-            wire_put_cstr(&out, plan->mounts[i].dst);
-    *ret_len = out.len;
-    return mem_dup(out.ptr, out.len);
-}
-
-static int check_fork(const struct slot *slot, struct err *err)
-{
-    if (seed.now.pid == 0)
-        return err_set(err, ERR_UNAVAILABLE, "no template is ready");
-    if (slot == NULL)
-        return err_set(err, ERR_NOT_FOUND, "no such jail");
-    if (slot->fence == NULL)
-        return err_set(err, ERR_UNSUPPORTED, "the jail has a root of its own");
-    if (slot->frozen)
-        return err_set(err, ERR_BUSY, "the jail is frozen");
-    return 0;
-}
-
-/* The birth, init, three streams, then the doors of the groups. */
-static int ask_zygote(struct slot *slot, uint32_t command, const int birth[4], struct err *err)
-{
-    int fds[WIRE_FDS_MAX] = {birth[0], slot->made.pidfd, birth[1], birth[2], birth[3]};
-    struct cgroup_doors doors;
-    if (cgroup_doors(&warden.maker.cgroups, &slot->made.cgroup, true, &doors, err) < 0)
+    const struct zygote *now = zygotes.now;
+    struct zygote *first;
+    if (zygotes.program_fd <= 0 || zygotes.next != NULL)
         return -1;
-    assert(ZYGOTE_DOORS + doors.count <= countof(fds));
-    memcpy(fds + ZYGOTE_DOORS, doors.fds, doors.count * sizeof(int));
-    wire_begin(&warden.out, ZYGOTE_FORK, (uint32_t)(slot - warden.slots.ptr) + 1);
-    wire_put_u32(&warden.out, (uint32_t)mark_of(command));
-    buf_put(&warden.out, str_n(slot->fence, slot->fence_len));
-    int sent =
-        wire_try_send(seed.now.fd, buf_str(&warden.out), fds, ZYGOTE_DOORS + doors.count, err);
-    if (sent <= 0)
-        return sent < 0 ? -1 : err_set(err, ERR_BUSY, "too many kernels are being started");
-    slot->forking++;
-    seed.now.forks++;
-    return 0;
+    int64_t at = zygotes.retry_ms;
+    if (now != NULL && at == 0) {
+        size_t old = count_old(&first);
+        if (now->forks == 0)
+            return -1;
+        at = now->forks >= FORKS_MAX << old ? 0 : now->since_ms + ((int64_t)AGE_MS << old);
+    }
+    return MAX(at - clock_now_ms(), (int64_t)0);
 }
 
-/* Nobody waits for an answer from us: how it went is told through the birth. */
-void warden_on_fork(struct slot *slot, struct wire_in *in)
-{
-    struct err err = {0}, ignored;
-    uint32_t command = wire_get_u32(in);
-    if (!wire_ended(in) || warden.fds[3] < 0)
-        return;
-    if (check_fork(slot, &err) == 0 && ask_zygote(slot, command, warden.fds, &err) == 0)
-        return;
-    wire_begin(&warden.out, INIT_FAILED, 0);
-    wire_put_err(&warden.out, &err);
-    (void)!wire_try_send(warden.fds[0], buf_str(&warden.out), NULL, 0, &ignored);
-}
-
-/* --- time --- */
-
-static bool is_due(void)
-{
-    int64_t now = clock_now_ms();
-    if (seed.program_fd <= 0 || seed.next.pid != 0)
-        return false;
-    if (seed.now.pid == 0 || seed.retry_ms != 0)
-        return now >= seed.retry_ms;
-    return seed.now.forks >= FORKS_MAX || (seed.now.forks > 0 && now - seed.now.since_ms >= AGE_MS);
-}
-
-void warden_tend_zygote(void)
+void warden_tend_zygotes(void)
 {
     struct err err = {0};
-    if (is_due())
+    if (due_in_ms() == 0)
         start_next(&err);
 }
 
-int warden_zygote_wait_ms(int wait_ms)
+int warden_zygotes_wait_ms(int wait_ms)
 {
-    int64_t left;
-    if (seed.program_fd <= 0 || seed.next.pid != 0)
-        return wait_ms;
-    if (seed.retry_ms != 0)
-        left = seed.retry_ms - clock_now_ms();
-    else if (seed.now.forks > 0)
-        left = seed.now.forks >= FORKS_MAX ? 0 : seed.now.since_ms + AGE_MS - clock_now_ms();
-    else
-        return wait_ms;
-    left = MAX(left, (int64_t)0);
-    return wait_ms < 0 || left < wait_ms ? (int)left : wait_ms;
+    int64_t due_ms = due_in_ms();
+    return due_ms >= 0 && (wait_ms < 0 || due_ms < wait_ms) ? (int)MIN(due_ms, (int64_t)INT32_MAX)
+                                                            : wait_ms;
 }
 
 bool warden_is_zygote(pid_t pid)
 {
-    return pid == seed.now.pid || pid == seed.next.pid;
+    for (size_t i = 0; i < countof(zygotes.all); i++)
+        if (zygotes.all[i].number != 0 && zygotes.all[i].pid == pid)
+            return true;
+    return false;
 }
 
-void warden_end_zygote(void)
+void warden_end_zygotes(void)
 {
-    drop(&seed.next);
-    drop(&seed.now);
+    for (size_t i = 0; i < countof(zygotes.all); i++)
+        if (zygotes.all[i].number != 0)
+            drop(&zygotes.all[i]);
 }

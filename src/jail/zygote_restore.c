@@ -148,7 +148,7 @@ static int load_tables(int fd, struct ledge *ledge, struct err *err)
         return err_set(err, ERR_INVALID, "the image is none");
     if (memcmp(head->template_id, zygote_template_id, sizeof head->template_id) != 0)
         return err_set(err, ERR_CONFLICT,
-                       "the kernel was forked from a template that has been replaced since");
+                       "the template that the kernel was forked from is no more");
     if (load(fd, ledge->areas, head->area_count * sizeof ledge->areas[0], head->areas_at, err) <
             0 ||
         load(fd, ledge->runs, head->run_count * sizeof ledge->runs[0], head->runs_at, err) < 0 ||

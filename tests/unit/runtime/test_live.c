@@ -30,7 +30,9 @@ static void begin(struct stage *stage, const struct stage *from, int memory_fd)
 {
     struct err err = {0};
     int inner[3];
-    struct jail_command command = {.memory_fd = memory_fd};
+    struct jail_stats stats;
+    CHECK_OK(jail_stat(from->jail, &stats, &err));
+    struct jail_command command = {.memory_fd = memory_fd, .template = stats.template};
     stage->warden = from->warden;
     stage->borrows_warden = true;
     stage_jail(stage);
@@ -190,6 +192,146 @@ TEST(a_long_history_is_there)
     CHECK_CSTR(said(&other, "print(len(seen), sum(n for n, in seen))"), "1000 499500\n");
     run(&other, "def f(): return seen[5000]\nf()");
     CHECK(strstr(buf_cstr(&other.error), "IndexError|list index out of range") != NULL);
+}
+
+/* --- Templates that are replaced --- */
+
+enum { OLD_MAX = 8, FORKS_MAX = 1000 }; /* of warden_zygote.c */
+
+/* A kernel in a jail of its own, of the template that serves now. */
+static void join(struct stage *stage, const struct stage *host)
+{
+    stage->warden = host->warden;
+    stage->borrows_warden = true;
+    stage_jail(stage);
+    stage_fork(stage);
+}
+
+static void replace_template(struct stage *stage)
+{
+    struct err err = {0};
+    char missing[96];
+    AUTO_CLOSE int program = stage_program();
+    CHECK_OK(warden_template(stage->warden, program, "json", missing, &err));
+}
+
+static int count_templates(const struct stage *stage)
+{
+    AUTO_BUF struct buf list = {0};
+    struct err err = {0};
+    char path[64], name[32];
+    int pid = (int)warden_pid(stage->warden), count = 0, used = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        skip();
+    CHECK_OK(buf_read_all(&list, fd, &err));
+    for (const char *at = buf_cstr(&list); sscanf(at, "%d %n", &pid, &used) == 1; at += used) {
+        (void)snprintf(path, sizeof path, "/proc/%d/comm", pid);
+        AUTO_CLOSE int comm = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = comm < 0 ? 0 : read(comm, name, sizeof name - 1);
+        name[MAX(got, (ssize_t)0)] = '\0';
+        count += strcmp(name, "zygote\n") == 0;
+    }
+    return count;
+}
+
+/* A jail's end is heard behind the answers to others. */
+static void await_templates(const struct stage *stage, int wanted)
+{
+    for (int tries = 0; tries < 500 && count_templates(stage) != wanted; tries++)
+        (void)usleep(20000);
+    CHECK_INT(count_templates(stage), wanted);
+}
+
+static const char hash_seed[] = "print(hash('of the template'))";
+
+static void remember_seed(struct stage *stage, struct buf *out)
+{
+    buf_clear(out);
+    buf_put(out, str_of(said(stage, hash_seed)));
+}
+
+TEST(a_kernel_goes_on_after_its_template_was_replaced)
+{
+    AUTO_STAGE struct stage stage = {0};
+    AUTO_BUF struct buf first = {0};
+    stage_ready(&stage, "json");
+    remember_seed(&stage, &first);
+    (void)said(&stage, "x = [7]");
+    replace_template(&stage);
+    await_templates(&stage, 2);
+    {
+        AUTO_STAGE struct stage newer = {0}, other = {0}, third = {0};
+        join(&newer, &stage);
+        CHECK(strcmp(said(&newer, hash_seed), buf_cstr(&first)) != 0);
+        AUTO_CLOSE int memory = copy_of(&stage);
+        go_on(&other, &stage, memory);
+        CHECK_CSTR(said(&other, "x.append(8); print(x)"), "[7, 8]\n");
+        AUTO_CLOSE int again = copy_of(&other);
+        go_on(&third, &other, again);
+        CHECK_CSTR(said(&third, "print(x)"), "[7, 8]\n");
+        /* Another kernel of that jail is of the same template, and may be copied as well. */
+        stage.kernel = kernel_free(stage.kernel);
+        stage_fork(&stage);
+        CHECK_CSTR(said(&stage, hash_seed), buf_cstr(&first));
+    }
+    /* It stays for the jails that have kernels of it, and for no others. */
+    await_templates(&stage, 2);
+    stage.kernel = kernel_free(stage.kernel);
+    stage.jail = jail_free(stage.jail);
+    stage_jail(&stage);
+    stage_fork(&stage);
+    CHECK(strcmp(said(&stage, hash_seed), buf_cstr(&first)) != 0);
+    await_templates(&stage, 1);
+}
+
+TEST(the_oldest_template_leaves_when_there_are_too_many)
+{
+    struct stage each[OLD_MAX + 1] = {0};
+    AUTO_STAGE struct stage stage = {0}, newer = {0}, other = {0};
+    stage_ready(&stage, "json");
+    (void)said(&stage, "x = 1");
+    for (int i = 0; i <= OLD_MAX; i++) {
+        replace_template(&stage);
+        join(&each[i], &stage);
+        (void)said(&each[i], "x = 1");
+    }
+    await_templates(&stage, OLD_MAX + 1);
+    AUTO_CLOSE int kept = copy_of(&each[0]);
+    go_on(&newer, &each[0], kept);
+    CHECK_CSTR(said(&newer, "print(x)"), "1\n");
+    AUTO_CLOSE int lost = copy_of(&stage);
+    begin(&other, &stage, lost);
+    until(&other, KERNEL_READY);
+    CHECK(strstr(buf_cstr(&other.err_out), "is no more") != NULL);
+    CHECK_CSTR(said(&other, "print('x' in globals())"), "False\n");
+    for (int i = 0; i <= OLD_MAX; i++)
+        stage_close(&each[i]);
+}
+
+TEST(a_template_is_replaced_after_many_forks)
+{
+    AUTO_STAGE struct stage stage = {0}, many = {0};
+    AUTO_BUF struct buf first = {0};
+    stage_ready(&stage, "json");
+    remember_seed(&stage, &first);
+    (void)said(&stage, "x = [7]");
+    join(&many, &stage);
+    for (int i = 0; i < FORKS_MAX; i++) {
+        many.kernel = kernel_free(many.kernel);
+        stage_fork(&many);
+    }
+    /* The next one takes a moment to import. */
+    for (bool is_same = true; is_same;) {
+        AUTO_STAGE struct stage newer = {0};
+        join(&newer, &stage);
+        is_same = strcmp(said(&newer, hash_seed), buf_cstr(&first)) == 0;
+    }
+    AUTO_STAGE struct stage other = {0};
+    AUTO_CLOSE int memory = copy_of(&stage);
+    go_on(&other, &stage, memory);
+    CHECK_CSTR(said(&other, "print(x)"), "[7]\n");
 }
 
 /* Until it says anything or ends; it may as well do neither. */
