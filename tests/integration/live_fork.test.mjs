@@ -5,6 +5,7 @@ import { box, forked, post } from './forked_lib.mjs';
 import { run as cli, serve } from './lib.mjs';
 
 const T = { timeout: 150000 };
+const SEED = 'hash("of the template") % 2**40'; // the same in all forks of one template
 
 async function goesItsOwnWay(t, server) {
   const one = await forked(t, server, { env: { MINE: 'yes' } });
@@ -67,6 +68,38 @@ async function beginsAnew(t, server) {
   assert.equal(kept.result, 150 << 20, kept.raw);
 }
 
+// As many kernels as one template may have; the next one takes a moment to import.
+async function useUpTemplate(server, first) {
+  const others = await Promise.all([1, 2, 3, 4].map(() => post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3' })));
+  await Promise.all(others.map(async ({ id }) => {
+    for (let i = 0; i < 250; i++) {
+      const done = await box(server, id).run(`${i}`, { files: false });
+      assert.equal(done.result, i, done.raw);
+      assert.equal((await post(server, `/v1/sandboxes/${id}/contexts/python3/restart`, {})).http, 200);
+    }
+  }));
+  for (let end = Date.now() + 60000; Date.now() < end;) {
+    const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3' });
+    const { result, raw } = await box(server, made.id).run(SEED);
+    assert.equal(typeof result, 'number', raw);
+    await server.get(`/v1/sandboxes/${made.id}`, { method: 'DELETE' });
+    if (result !== first) return;
+  }
+  throw new Error('the template was never replaced');
+}
+
+async function outlivesItsTemplate(t, server) {
+  const one = await forked(t, server);
+  if (one === null) return;
+  const { result } = await one.run(`x = [7]\n${SEED}`);
+  await useUpTemplate(server, result);
+  const forks = await one.fork(2);
+  for (const each of forks.sandboxes) {
+    assert.deepEqual(each.contexts, [{ id: 'python3', live: true, reason: null }], forks.raw);
+    assert.deepEqual((await box(server, each.id).run('x')).result, [7]);
+  }
+}
+
 async function hurtsItself(t, server) {
   const one = await forked(t, server);
   if (one === null) return;
@@ -100,5 +133,6 @@ test('live forks', T, async (t) => {
   const server = await serve(t);
   await t.test('the variables of a running kernel are in all forks, and each goes its own way', (u) => goesItsOwnWay(u, server));
   await t.test('what cannot go on begins anew and says why', (u) => beginsAnew(u, server));
+  await t.test('a kernel goes on in forks after its template was replaced', (u) => outlivesItsTemplate(u, server));
   await t.test('a kernel that spoils its own picture hurts its fork alone', (u) => hurtsItself(u, server));
 });
