@@ -58,9 +58,10 @@ static int copy(int fd, uint64_t limit, struct str *ret_env, struct err *err)
 
 static int serve_zygote(const char *modules)
 {
-    static const struct zygote_hooks hooks = {.rehearse = python_rehearse,
-                                              .before = python_before_fork,
+    static const struct zygote_hooks hooks = {.before = python_before_fork,
                                               .after = python_after_fork,
+                                              .born = python_born,
+                                              .rehearse = python_rehearse,
                                               .awake = python_awake,
                                               .serve = python_serve};
     struct err err = {0};

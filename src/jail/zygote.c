@@ -1,145 +1,140 @@
 #include "jail/zygote.h"
 
 #include <errno.h>
-#include <sched.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/defended.h"
 #include "base/err.h"
+#include "base/fd.h"
+#include "base/sys.h"
 #include "jail/filter.h"
-#include "jail/init.h"
-#include "jail/kernel.h"
 #include "jail/zygote_heap.h"
 #include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
-#include "jail/zygote_pages.h"
+#include "jail/zygote_thread.h"
 
-/* Everything is static: the processes between us and a kernel write here what we read when they
- * are gone. */
+/* So many wait, and another one is made when nobody has asked for QUIET_MS; without a question for
+ * REST_MS one is enough. */
+enum { EMBRYOS = 4, QUIET_MS = 1, REST_MS = 30000 };
+
+struct embryo {
+    pid_t pid;
+    int line;
+};
+
 static struct {
     const struct zygote_hooks *hooks;
-    struct zygote_work work;
-    struct err err; /* why the fork under way failed */
+    struct embryo ready[EMBRYOS]; /* the oldest first */
+    size_t count;
     struct buf out;
     char in[WIRE_MAX];
+    int fds[WIRE_FDS_MAX];
 } self;
 
-#define NAMESPACES                                                                                 \
-    ((DEFENDED(USER_NS) ? CLONE_NEWUSER : 0) | (DEFENDED(MOUNT_NS) ? CLONE_NEWNS : 0) |            \
-     (DEFENDED(PID_NS) ? CLONE_NEWPID : 0) | (DEFENDED(NET_NS) ? CLONE_NEWNET : 0) |               \
-     (DEFENDED(IPC_NS) ? CLONE_NEWIPC : 0) | (DEFENDED(UTS_NS) ? CLONE_NEWUTS : 0) |               \
-     (DEFENDED(CGROUP_NS) ? CLONE_NEWCGROUP : 0))
+/* --- Embryos --- */
 
-static bool read_work(struct wire_in *in, struct zygote_work *work)
+static int make_embryo(struct err *err)
 {
-    work->score = (int)wire_get_u32(in);
-    work->is_anchored = wire_get_u32(in) != 0;
-    work->limits.pids = wire_get_i64(in);
-    work->limits.nofile = wire_get_i64(in);
-    uint32_t count = wire_get_u32(in);
-    if (count >= countof(work->writable))
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        work->writable[i] = wire_get_cstr(in);
-    work->writable[count] = NULL;
-    return wire_ended(in) && work->fds[ZYGOTE_ERR] >= 0;
-}
-
-/* --- the processes between --- */
-
-static int enter_groups(const struct zygote_work *work, struct err *err)
-{
-    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && work->fds[i] >= 0; i++)
-        if (SYS(write(work->fds[i], "0", 1)) < 0)
-            return err_sys(err, errno, "enter a control group");
+    int pair[2];
+    if (SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) < 0)
+        return err_sys(err, errno, "socketpair");
+    AUTO_CLOSE int ours = pair[0], its = pair[1];
+    zygote_thread_before();
+    self.hooks->before();
+    pid_t pid = SYS(fork());
+    if (pid == 0)
+        zygote_live_as_embryo(its, self.hooks);
+    int code = errno;
+    self.hooks->after();
+    if (pid < 0)
+        return err_sys(err, code, "fork");
+    self.ready[self.count++] = (struct embryo){.pid = pid, .line = fd_take(&ours)};
     return 0;
 }
 
-/* In the pid namespace. Its child loses it at once and is init's from then on. */
-static void NORETURN bear(void)
+static struct embryo take_embryo(void)
 {
-    self.work.bearer = getpid();
-    pid_t pid = fork();
-    if (pid == 0)
-        zygote_become_kernel(&self.work, self.hooks);
-    CRASH_POINT("zygote.bear");
-    if (pid < 0)
-        (void)err_sys(&self.err, errno, "fork the kernel");
-    _exit(pid < 0);
+    struct embryo first = self.ready[0];
+    self.count--;
+    memmove(self.ready, self.ready + 1, self.count * sizeof self.ready[0]);
+    return first;
 }
 
-static void NORETURN enter_jail(void)
+static void let_go(struct embryo embryo)
 {
-    int status = 0;
-    if (enter_groups(&self.work, &self.err) < 0)
-        _exit(1);
-    if (SYS(setns(self.work.fds[ZYGOTE_INIT], NAMESPACES)) < 0) {
-        (void)err_sys(&self.err, errno, "enter the jail");
-        _exit(1);
-    }
-    pid_t pid = vfork();
-    if (pid == 0)
-        bear();
-    if (pid < 0)
-        (void)err_sys(&self.err, errno, "enter the jail's processes");
-    else
-        (void)waitpid(pid, &status, 0);
-    _exit(pid < 0 || status != 0);
+    fd_close(&embryo.line);
+    while (waitpid(embryo.pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
-/* --- the zygote --- */
-
-/* What is forked now gets this place in line for the out-of-memory killer. */
-static void set_score(int score)
+/* It says itself what becomes of it, to init; where it cannot, init sees that nobody holds the
+ * birth's other end. */
+static int ask_embryo(struct str packet, struct err *err)
 {
-    char text[16];
-    size_t len = (size_t)snprintf(text, sizeof text, "%d", score);
-    (void)!pwrite(ZYGOTE_OOM_FD, text, len, 0);
+    size_t count = 0;
+    while (count < WIRE_FDS_MAX && self.fds[count] >= 0)
+        count++;
+    struct embryo embryo = take_embryo();
+    int sent = wire_send(embryo.line, packet, self.fds, count, err);
+    let_go(embryo);
+    return sent;
 }
 
-static void fork_kernel(void)
+/* Those that have died while they waited, for want of memory perhaps, are passed over. */
+static void fork_kernel(struct str packet)
 {
-    int status = 0;
-    self.err = (struct err){0};
-    self.hooks->before();
-    set_score(self.work.score);
-    pid_t pid = vfork();
-    if (pid == 0)
-        enter_jail();
-    int code = errno;
-    set_score(0);
-    if (pid > 0)
-        (void)waitpid(pid, &status, 0);
-    /* A process between was killed with its jail. It shared our memory: what libc's fork had locked
-     * there stays so, and whoever asks for it next would wait for ever. The warden makes another
-     * template, and init sees that the birth's other end is gone. */
-    if (pid > 0 && status != 0 && self.err.code == 0)
-        _exit(1);
-    self.hooks->after();
-    if (pid < 0)
-        (void)err_sys(&self.err, code, "fork");
+    struct err err = {0};
+    bool is_asked = false;
+    while (!is_asked && self.count > 0)
+        is_asked = ask_embryo(packet, &err) == 0;
+    if (!is_asked && (make_embryo(&err) < 0 || ask_embryo(packet, &err) < 0))
+        zygote_tell_failure(self.fds[ZYGOTE_BIRTH], &err);
 }
 
-static int say(int fd, uint32_t type, uint32_t id, const struct err *why, struct err *err)
+/* --- The zygote --- */
+
+static int say(uint32_t type, uint32_t id, const struct err *why, struct err *err)
 {
     wire_begin(&self.out, type, id);
-    wire_put_err(&self.out, why);
-    return wire_send(fd, buf_str(&self.out), NULL, 0, err);
+    if (why != NULL)
+        wire_put_err(&self.out, why);
+    return wire_send(ZYGOTE_CONTROL_FD, buf_str(&self.out), NULL, 0, err);
 }
 
-static int serve_one(struct wire_in *in, struct wire_head head, struct err *err)
+/* Returns when somebody asks. */
+static void tend_embryos(void)
 {
     struct err ignored;
-    self.work.id = head.id;
-    if (head.type != ZYGOTE_FORK || !read_work(in, &self.work))
+    struct pollfd line = {.fd = ZYGOTE_CONTROL_FD, .events = POLLIN};
+    size_t wanted = EMBRYOS;
+    for (;;) {
+        bool are_more = self.count < wanted;
+        if (poll(&line, 1, are_more ? QUIET_MS : self.count > 1 ? REST_MS : -1) != 0)
+            return;
+        if (are_more && make_embryo(&ignored) < 0)
+            wanted = self.count;
+        else if (!are_more)
+            for (wanted = 1; self.count > wanted;)
+                let_go(take_embryo());
+    }
+}
+
+static int serve_one(ssize_t len, struct err *err)
+{
+    struct wire_head head;
+    (void)wire_open(str_n(self.in, (size_t)len), &head);
+    if (head.type != ZYGOTE_FORK || self.fds[ZYGOTE_BIRTH] < 0)
         return err_set(err, ERR_INVALID, "the zygote did not understand message %u", head.type);
-    fork_kernel();
-    /* Init hears it there; when the kernel was born, it has heard so already. */
-    if (self.err.code != 0)
-        (void)say(self.work.fds[ZYGOTE_BIRTH], INIT_FAILED, 0, &self.err, &ignored);
-    return say(ZYGOTE_CONTROL_FD, ZYGOTE_FORKED, head.id, &self.err, err);
+    fork_kernel(str_n(self.in, (size_t)len));
+    wire_close_fds(self.fds);
+    /* The next kernel's memory shall not show which places this one had. */
+    if (DEFENDED(WIPED))
+        explicit_bzero(self.in, (size_t)len);
+    return say(ZYGOTE_FORKED, head.id, NULL, err);
 }
 
 int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct err *err)
@@ -151,9 +146,7 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
     filter_prepare(FILTER_WHOLE);
     zygote_image_prepare();
     /* Forks are slower without it, and that is all. */
-    if (zygote_share_heap(ZYGOTE_PROC_FD, &ignored) == 0)
-        zygote_learn_pages(ZYGOTE_PROC_FD, hooks);
-    (void)close(ZYGOTE_PROC_FD);
+    (void)!zygote_share_heap(ZYGOTE_PROC_FD, &ignored);
     /* Memory that is shared with a process of the jail's pid namespace is nobody's to read. */
     if (SYS(prctl(PR_SET_DUMPABLE, !DEFENDED(TEMPLATE_UNDUMPABLE), 0, 0, 0)) < 0)
         return err_sys(err, errno, "hide the zygote");
@@ -162,17 +155,11 @@ int zygote_serve(const char *missing, const struct zygote_hooks *hooks, struct e
     if (wire_send(ZYGOTE_CONTROL_FD, buf_str(&self.out), NULL, 0, err) < 0)
         return -1;
     for (;;) {
-        struct wire_head head;
-        ssize_t len = wire_recv(ZYGOTE_CONTROL_FD, self.in, self.work.fds, true, err);
+        tend_embryos();
+        ssize_t len = wire_recv(ZYGOTE_CONTROL_FD, self.in, self.fds, true, err);
         if (len <= 0)
             return (int)len;
-        struct wire_in in = wire_open(str_n(self.in, (size_t)len), &head);
-        int done = serve_one(&in, head, err);
-        wire_close_fds(self.work.fds);
-        /* The next kernel's memory shall not show which places this one had. */
-        if (DEFENDED(WIPED))
-            explicit_bzero(self.in, (size_t)len);
-        if (done < 0)
+        if (serve_one(len, err) < 0)
             return -1;
     }
 }
@@ -181,5 +168,5 @@ void zygote_say_broken(const struct err *why)
 {
     struct err ignored;
     self.out = buf_with_limit(WIRE_MAX);
-    (void)say(ZYGOTE_CONTROL_FD, ZYGOTE_BROKEN, 0, why, &ignored);
+    (void)!say(ZYGOTE_BROKEN, 0, why, &ignored);
 }

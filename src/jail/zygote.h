@@ -1,16 +1,18 @@
 #pragma once
 
-/* Kernels by fork: a zygote is an interpreter that has imported its packages and waits. For each
- * kernel it is copied into a jail, where the copy is fenced in like any command before it reads
- * the first byte that concerns a tenant.
+/* Kernels by fork: a zygote is an interpreter that has imported its packages and waits. It keeps
+ * copies of itself ahead, embryos, each of which becomes one kernel in a jail, where it is fenced
+ * in like any command before it reads the first byte that concerns a tenant.
  *
- *   warden ── ZYGOTE_FORK ──► zygote ─vfork─► enters the groups and namespaces of the jail
- *                                                └─vfork─► is in its pid namespace
- *                                                             └─fork─► the kernel, init's child
+ *   zygote ─fork─► embryo, waits
+ *   warden ── ZYGOTE_FORK ──► zygote ──► embryo, enters the groups and namespaces of the jail
+ *                                          └─► is in its pid namespace
+ *                                                └─► the kernel, init's child
  *
- * Of the three only the kernel has memory of its own, so one copy is made. The two between share
- * the zygote's while it waits for them; they never have the jail's user id, so nobody in there can
- * stop, kill or look into them. When the second is gone, the kernel is a child of the jail's init.
+ * The three have the memory of the embryo, and only the kernel stays. The two between never have
+ * the jail's user id, so nobody in there can stop, kill or look into them, and they are gone before
+ * the kernel does a tenant's work. When the second is gone, the kernel is a child of the jail's
+ * init.
  *
  * A kernel's *birth* is a packet socket between the kernel and init. The caller has put the
  * environment and the working directory into it: the zygote hands it on unread and so never holds
@@ -25,25 +27,25 @@ enum zygote_message {
     ZYGOTE_FORK = 1,    /* score for the out-of-memory killer; is the root an overlay, pids, nofile,
                          * places it may write to; descriptors as below */
     ZYGOTE_READY = 128, /* names that could not be imported */
-    ZYGOTE_FORKED,      /* err: code 0 when the kernel was born */
+    ZYGOTE_FORKED,      /* the jail has been entered, or will not be */
     ZYGOTE_BROKEN,      /* err: last message of all */
 };
 
 /* Descriptors of ZYGOTE_FORK: these, then those of the jail's groups to write oneself into. */
 enum { ZYGOTE_BIRTH, ZYGOTE_INIT, ZYGOTE_LINE, ZYGOTE_OUT, ZYGOTE_ERR, ZYGOTE_DOORS };
 
-/* Where a zygote finds its socket, the file of its own score and, until it is ready, its
- * /proc/self.
- */
-enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_OOM_FD = 4, ZYGOTE_PROC_FD = 5 };
+/* Where a zygote finds its socket and its /proc/self. */
+enum { ZYGOTE_CONTROL_FD = 3, ZYGOTE_PROC_FD = 4 };
 
-/* What the interpreter does around a fork. `awake` comes first in the new kernel: `env` is its
- * environment as "K=V" with a NUL behind each; when it fails, there is none. `serve` is all of its
- * life then, `line` its socket. */
+/* What the interpreter does around a fork: `before` and `after` in who forks, `born` in the copy,
+ * which does what a first cell does when it has the time. `awake` comes first in the new kernel:
+ * `env` is its environment as "K=V" with a NUL behind each; when it fails, there is none. `serve`
+ * is all of its life then, `line` its socket. */
 struct zygote_hooks {
-    void (*rehearse)(void); /* what a kernel's first cell does, in a process that ends then */
     void (*before)(void);
     void (*after)(void);
+    void (*born)(void);
+    void (*rehearse)(void);
     int (*awake)(struct str env, struct err *err);
     int (*serve)(int line, struct err *err);
 };

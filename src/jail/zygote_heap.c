@@ -26,12 +26,12 @@
 #endif
 
 /* Runs of pages that are there, with gaps of no more than so many, are one mapping. */
-enum { GAP_PAGES = 8, KINDS_AT_ONCE = 4096 };
+enum { GAP_PAGES = 8, PAGES_AT_ONCE = 4096 };
 
 struct heap {
     int fd, pagemap_fd;
     uint64_t size;
-    uint8_t kinds[KINDS_AT_ONCE];
+    bool own[PAGES_AT_ONCE];
 };
 
 /* Where each part of the file was mapped first, in the order of the file. */
@@ -98,16 +98,16 @@ static int move_pages(struct heap *heap, uintptr_t start, size_t bytes, int prot
 /* Moves the runs of own pages among `count` from `start` on. */
 static int move_runs(struct heap *heap, uintptr_t start, size_t count, int prot)
 {
-    if (maps_pages(heap->pagemap_fd, start, count, heap->kinds) < 0)
+    if (maps_own_pages(heap->pagemap_fd, start, count, heap->own) < 0)
         return -1;
     for (size_t i = 0; i < count;) {
-        if ((heap->kinds[i] & MAPS_ANON) == 0) {
+        if (!heap->own[i]) {
             i++;
             continue;
         }
         size_t end = i + 1;
         for (size_t at = end; at < count && at - end < GAP_PAGES; at++)
-            if ((heap->kinds[at] & MAPS_ANON) != 0)
+            if (heap->own[at])
                 end = at + 1;
         if (move_pages(heap, start + i * MAPS_PAGE, (end - i) * MAPS_PAGE, prot) < 0)
             return -1;
@@ -119,9 +119,9 @@ static int move_runs(struct heap *heap, uintptr_t start, size_t count, int prot)
 static int move_area(struct heap *heap, const struct map_area *area)
 {
     size_t count = (area->end - area->start) / MAPS_PAGE;
-    for (size_t done = 0; done < count; done += KINDS_AT_ONCE)
+    for (size_t done = 0; done < count; done += PAGES_AT_ONCE)
         if (move_runs(heap, area->start + done * MAPS_PAGE,
-                      MIN(count - done, (size_t)KINDS_AT_ONCE), area->prot) < 0)
+                      MIN(count - done, (size_t)PAGES_AT_ONCE), area->prot) < 0)
             return -1;
     return 0;
 }

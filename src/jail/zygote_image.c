@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -14,9 +13,10 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "jail/zygote_heap.h"
+#include "jail/zygote_thread.h"
 
 /* Pages that are the template's still, in a gap of no more than so many, are written as well. */
-enum { GAP_PAGES = 4, KINDS_AT_ONCE = sizeof((struct ledge *)NULL)->kinds };
+enum { GAP_PAGES = 4, PAGES_AT_ONCE = sizeof((struct ledge *)NULL)->own };
 
 struct ledge *zygote_ledge;
 char zygote_template_id[16];
@@ -137,17 +137,17 @@ static int put_run(struct writer *writer, uintptr_t start, uint64_t bytes)
 /* The runs of own pages among `count` from `start` on. */
 static int put_own(struct writer *writer, uintptr_t start, size_t count)
 {
-    const uint8_t *kinds = writer->ledge->kinds;
-    if (maps_pages(writer->pagemap_fd, start, count, writer->ledge->kinds) < 0)
+    const bool *own = writer->ledge->own;
+    if (maps_own_pages(writer->pagemap_fd, start, count, writer->ledge->own) < 0)
         return -1;
     for (size_t i = 0; i < count;) {
-        if ((kinds[i] & MAPS_ANON) == 0) {
+        if (!own[i]) {
             i++;
             continue;
         }
         size_t end = i + 1;
         for (size_t at = end; at < count && at - end < GAP_PAGES; at++)
-            if ((kinds[at] & MAPS_ANON) != 0)
+            if (own[at])
                 end = at + 1;
         if (put_run(writer, start + i * MAPS_PAGE, (end - i) * MAPS_PAGE) < 0)
             return -1;
@@ -171,9 +171,9 @@ static int put_pages(struct writer *writer, const struct map_area *area, enum im
     /* Nobody else has the bytes of a file that is neither the template's nor found by its name. */
     if (kind == IMAGE_PLAIN && !is_own)
         return put_run(writer, area->start, area->end - area->start);
-    for (size_t done = 0; done < count; done += KINDS_AT_ONCE)
+    for (size_t done = 0; done < count; done += PAGES_AT_ONCE)
         if (put_own(writer, area->start + done * MAPS_PAGE,
-                    MIN(count - done, (size_t)KINDS_AT_ONCE)) < 0)
+                    MIN(count - done, (size_t)PAGES_AT_ONCE)) < 0)
             return -1;
     return 0;
 }
@@ -379,27 +379,6 @@ static int await(pid_t pid, struct err *err)
     return code == 0 ? 0 : err_sys(err, code, "write the kernel's memory");
 }
 
-/* The C library keeps the number of its thread where a copy of the memory brings the old one: it is
- * found by its value, before the fork and after it. */
-enum { TID_WORDS = 512 };
-static pid_t *tid_word;
-
-static void find_tid(bool is_copy)
-{
-    static uint16_t found[8];
-    static size_t count;
-    pid_t tid = (pid_t)syscall(SYS_gettid), *words = (pid_t *)(uintptr_t)pthread_self();
-    if (!is_copy)
-        count = 0;
-    for (uint16_t i = 0; !is_copy && i < TID_WORDS && count < countof(found); i++)
-        if (words[i] == tid)
-            found[count++] = i;
-    tid_word = NULL;
-    for (size_t i = 0; is_copy && i < count; i++)
-        if (words[found[i]] == tid)
-            tid_word = &words[found[i]];
-}
-
 int zygote_image_write(int fd, uint64_t limit, const int *reserved, size_t count, struct err *err)
 {
     struct writer writer = {.ledge = zygote_ledge,
@@ -409,16 +388,13 @@ int zygote_image_write(int fd, uint64_t limit, const int *reserved, size_t count
                             .reserved_count = count};
     if (zygote_ledge == NULL)
         return err_set(err, ERR_UNSUPPORTED, "the kernel is none of a template's");
-    find_tid(false);
     pid_t pid = fork();
     if (pid < 0)
         return err_sys(err, errno, "copy the kernel");
     if (pid > 0)
         return await(pid, err);
-    find_tid(true);
     if (__builtin_setjmp(zygote_point) != 0) {
-        if (tid_word != NULL)
-            *tid_word = (pid_t)syscall(SYS_gettid);
+        zygote_thread_renumber();
         return 1;
     }
     _exit(write_all(&writer) < 0 ? MAX(errno, 1) : 0);

@@ -126,7 +126,7 @@ struct ledge {
     char names[IMAGE_NAMES_MAX];
     struct map_list maps;
     _Alignas(16) char maps_space[MAPS_BYTES];
-    uint8_t kinds[4096];
+    bool own[4096];
     struct image_plan plan;
 };
 

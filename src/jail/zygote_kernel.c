@@ -19,10 +19,9 @@
 #include "jail/mounts.h"
 #include "jail/zygote_image.h"
 #include "jail/zygote_internal.h"
-#include "jail/zygote_pages.h"
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
-enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11, PAUSE_US = 100 };
+enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11 };
 
 /* The namespace's root is what an overlay stands in; init lives in that. */
 static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
@@ -150,6 +149,7 @@ static int fence_in(const struct zygote_work *work, struct err *err)
         filter_install(FILTER_WHOLE, err) < 0)
         return -1;
     fd_close(&anchor);
+    zygote_await_bearers();
     (void)prctl(PR_SET_NAME, "kernel-python", 0, 0, 0);
     /* This memory is the tenant's own from here on, to be looked into by its own debugger. */
     if (SYS(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
@@ -157,15 +157,21 @@ static int fence_in(const struct zygote_work *work, struct err *err)
     return 0;
 }
 
-static int tell_init(uint32_t type, const struct err *why, struct err *err)
+static int tell_start(struct err *err)
 {
     AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
-    wire_begin(&out, type, 0);
-    if (why != NULL)
-        wire_put_err(&out, why);
-    else
-        wire_put_u32(&out, (uint32_t)getpid());
+    wire_begin(&out, INIT_STARTED, 0);
+    wire_put_u32(&out, (uint32_t)getpid());
     return wire_send(BIRTH_FD, buf_str(&out), NULL, 0, err);
+}
+
+void zygote_tell_failure(int birth, const struct err *why)
+{
+    AUTO_BUF struct buf out = buf_with_limit(WIRE_MAX);
+    struct err ignored;
+    wire_begin(&out, INIT_FAILED, 0);
+    wire_put_err(&out, why);
+    (void)!wire_send(birth, buf_str(&out), NULL, 0, &ignored);
 }
 
 int zygote_copy_kernel(int fd, uint64_t limit, struct err *err)
@@ -184,35 +190,23 @@ static void go_on(int image, struct str env, const struct zygote_hooks *hooks)
         _exit(1);
 }
 
-/* Whoever hears of this kernel may end the jail, and with it the process that forked us: killed in
- * the middle of that it would take the template along (zygote.c). It has been gone for long, unless
- * the machine is busy. */
-static void outlive(pid_t bearer)
-{
-    while (getppid() == bearer)
-        (void)usleep(PAUSE_US);
-}
-
 void zygote_become_kernel(const struct zygote_work *work, const struct zygote_hooks *hooks)
 {
     static char space[WIRE_MAX];
-    struct err err = {0}, ignored;
+    struct err err = {0};
     struct str env;
     int birth = work->fds[ZYGOTE_BIRTH], image = -1;
-    zygote_copy_pages();
     if (fence_in(work, &err) < 0) {
         /* Wherever the socket is by now. */
-        if (fcntl(BIRTH_FD, F_GETFD) >= 0 || dup2(birth, BIRTH_FD) >= 0)
-            (void)tell_init(INIT_FAILED, &err, &ignored);
+        zygote_tell_failure(fcntl(BIRTH_FD, F_GETFD) >= 0 ? BIRTH_FD : birth, &err);
         _exit(1);
     }
     if (read_birth(space, &env, &image, &err) < 0 || heed_init(&err) < 0 ||
         (image < 0 && hooks->awake(env, &err) < 0)) {
-        (void)tell_init(INIT_FAILED, &err, &ignored);
+        zygote_tell_failure(BIRTH_FD, &err);
         _exit(1);
     }
-    outlive(work->bearer);
-    if (tell_init(INIT_STARTED, NULL, &err) < 0)
+    if (tell_start(&err) < 0)
         _exit(1);
     if (image >= 0)
         go_on(image, env, hooks);

@@ -96,7 +96,7 @@ void maps_done(struct map_list *list)
     *list = (struct map_list){0};
 }
 
-int maps_pages(int pagemap_fd, uintptr_t start, size_t count, uint8_t *ret_kinds)
+int maps_own_pages(int pagemap_fd, uintptr_t start, size_t count, bool *ret_own)
 {
     uint64_t words[WORDS_AT_ONCE];
     for (size_t done = 0; done < count;) {
@@ -109,9 +109,7 @@ int maps_pages(int pagemap_fd, uintptr_t start, size_t count, uint8_t *ret_kinds
         }
         for (size_t i = 0; i < part; i++) {
             bool there = words[i] >> 63 != 0 || (words[i] >> 62 & 1) != 0; /* or swapped out */
-            bool is_file = (words[i] >> 61 & 1) != 0;
-            ret_kinds[done + i] =
-                (uint8_t)((there ? MAPS_PRESENT : 0) | (there && !is_file ? MAPS_ANON : 0));
+            ret_own[done + i] = there && (words[i] >> 61 & 1) == 0;
         }
         done += part;
     }

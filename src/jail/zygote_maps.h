@@ -29,10 +29,5 @@ void maps_done(struct map_list *list);
 /* The same into memory of the caller's, MAPS_BYTES of it; there is nothing to be done with then. */
 int maps_read_into(int proc_fd, void *space, struct map_list *ret_list);
 
-/* One word of `pagemap` for each page. */
-enum {
-    MAPS_PRESENT = 1 << 0,
-    MAPS_ANON = 1 << 1, /* the process' own page, not one of a file */
-};
-/* What the pages from `start` on are, into `ret_kinds`. -1 with errno. */
-int maps_pages(int pagemap_fd, uintptr_t start, size_t count, uint8_t *ret_kinds);
+/* Which of the pages from `start` on are the process' own, not a file's or none. -1 with errno. */
+int maps_own_pages(int pagemap_fd, uintptr_t start, size_t count, bool *ret_own);

@@ -26,19 +26,17 @@ enum { DETACH = 2, PROGRAM_FD = ZYGOTE_PROC_FD + 1, CAPS_MAX = 64, TMP_BYTES = 6
 static int arrange_descriptors(const struct zygote_start *start, int line, struct err *err)
 {
     int high = fcntl(line, F_DUPFD, 10), program = fcntl(start->program_fd, F_DUPFD, 10);
-    int oom = openat(start->proc_fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     int self = openat(start->proc_fd, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int null = open(TREE "/dev/null", O_RDWR | O_CLOEXEC);
-    int high_oom = oom < 0 ? -1 : fcntl(oom, F_DUPFD, 10);
     int high_self = self < 0 ? -1 : fcntl(self, F_DUPFD, 10);
     int high_null = null < 0 ? -1 : fcntl(null, F_DUPFD, 10);
-    if (high < 0 || program < 0 || high_oom < 0 || high_self < 0 || high_null < 0)
+    if (high < 0 || program < 0 || high_self < 0 || high_null < 0)
         return err_sys(err, errno, "arrange descriptors");
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(high_null, fd) < 0)
             return err_sys(err, errno, "arrange descriptors");
-    if (dup2(high, ZYGOTE_CONTROL_FD) < 0 || dup2(high_oom, ZYGOTE_OOM_FD) < 0 ||
-        dup2(high_self, ZYGOTE_PROC_FD) < 0 || dup3(program, PROGRAM_FD, O_CLOEXEC) < 0)
+    if (dup2(high, ZYGOTE_CONTROL_FD) < 0 || dup2(high_self, ZYGOTE_PROC_FD) < 0 ||
+        dup3(program, PROGRAM_FD, O_CLOEXEC) < 0)
         return err_sys(err, errno, "arrange descriptors");
     return DEFENDED(TEMPLATE_DESCRIPTORS) ? lockdown_descriptors(PROGRAM_FD, err) : 0;
 }

@@ -258,9 +258,13 @@ int python_serve(int fd, struct err *err)
     return 0;
 }
 
-void python_rehearse(void)
+void python_born(void)
 {
     py.PyOS_AfterFork_Child();
+}
+
+void python_rehearse(void)
+{
     struct object *done = py.PyObject_CallMethod(kernel_module, "rehearse", "()");
     if (done != NULL)
         py.Py_DecRef(done);
@@ -278,7 +282,6 @@ void python_after_fork(void)
 
 int python_awake(struct str env, struct err *err)
 {
-    py.PyOS_AfterFork_Child();
     struct object *bytes = py.PyBytes_FromStringAndSize(env.ptr, (ssize_t)env.len);
     struct object *other =
         bytes == NULL ? NULL : py.PyObject_CallMethod(kernel_module, "awake", "(O)", bytes);

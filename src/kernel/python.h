@@ -30,11 +30,12 @@ int python_serve(int fd, struct err *err) MUST_USE;
 typedef int python_copy(int fd, uint64_t limit, struct str *ret_env, struct err *err);
 void python_set_copy(python_copy *copy);
 
-/* Around a fork: the interpreter's own hooks. In the child python_awake stands for the second, with
- * the environment `env` ("K=V", a NUL behind each) in place of the one it was started with.
- * python_rehearse is for a fork that ends soon: it does what a kernel does until its first output.
- * UNSUPPORTED when the sandbox has packages of its own by names that are imported already. */
-void python_rehearse(void);
+/* Around a fork: the interpreter's own hooks, the third in the child. That one may do then what a
+ * first cell does (python_rehearse), of which nothing is seen later, and takes an environment at
+ * last, `env` ("K=V", a NUL behind each). UNSUPPORTED when the sandbox has packages of its own by
+ * names that are imported already. */
 void python_before_fork(void);
 void python_after_fork(void);
+void python_born(void);
+void python_rehearse(void);
 int python_awake(struct str env, struct err *err) MUST_USE;

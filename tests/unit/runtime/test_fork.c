@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,28 +18,47 @@
 
 #include "base/fd.h"
 
-/* The template's process: the child of the warden that is called so. */
-static pid_t template_of(struct warden_link *warden)
+/* The living children of a process that are called so, at most `most`. */
+static size_t children_of(pid_t parent, const char *called, pid_t *ret_pids, size_t most)
 {
-    pid_t found = -1;
+    size_t count = 0;
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char path[300], text[256] = "";
-        int parent = 0;
+    while (dir != NULL && count < most && (entry = readdir(dir)) != NULL) {
+        char path[300], text[256] = "", state;
+        int its_parent = 0;
         (void)snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
         AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
             continue;
-        const char *name = strstr(text, "(zygote) ");
-        if (name != NULL && sscanf(name, "(zygote) %*c %d", &parent) == 1 &&
-            parent == warden_pid(warden))
-            found = (pid_t)strtol(entry->d_name, NULL, 10);
+        const char *name = strstr(text, called);
+        if (name != NULL && sscanf(name + strlen(called), ") %c %d", &state, &its_parent) == 2 &&
+            its_parent == parent && state != 'Z')
+            ret_pids[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
     }
     if (dir != NULL)
         (void)closedir(dir);
-    CHECK(found > 0);
+    return count;
+}
+
+static pid_t template_of(struct warden_link *warden)
+{
+    pid_t found = -1;
+    CHECK_INT(children_of(warden_pid(warden), "(zygote", &found, 1), 1);
     return found;
+}
+
+enum { EMBRYOS = 4 }; /* of zygote.c */
+
+/* Those that wait to be kernels, the oldest first. */
+static void embryos_of(pid_t template, pid_t ret_pids[EMBRYOS])
+{
+    size_t count = 0;
+    for (int tries = 0; tries < 1000 && count < EMBRYOS; tries++) {
+        (void)usleep(10000);
+        count = children_of(template, "(embryo", ret_pids, EMBRYOS);
+    }
+    CHECK_INT(count, EMBRYOS);
 }
 
 static void stage_ready(struct stage *stage)
@@ -247,29 +267,95 @@ static void NORETURN ask_dumpable(pid_t template)
     _exit(asking.rax == 0 ? 0 : 1);
 }
 
-TEST(iso_the_memory_of_the_template_is_not_dumpable)
+/* What the exit status of ask_dumpable says. */
+static int is_dumpable(pid_t pid)
 {
-    AUTO_STAGE struct stage stage = {0};
     int status;
-    stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
     pid_t tracer = fork();
     CHECK(tracer >= 0);
     if (tracer == 0)
-        ask_dumpable(template);
+        ask_dumpable(pid);
     CHECK_INT(waitpid(tracer, &status, 0), tracer);
     CHECK(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 2) {
+    return WEXITSTATUS(status);
+}
+
+TEST(iso_the_memory_of_the_template_is_not_dumpable)
+{
+    AUTO_STAGE struct stage stage = {0};
+    pid_t embryos[EMBRYOS];
+    stage_ready(&stage);
+    pid_t template = template_of(stage.warden);
+    embryos_of(template, embryos);
+    int answer = is_dumpable(template);
+    if (answer == 2) {
         stage_close(&stage); /* a skip leaves nothing to be freed */
         SKIP("the template cannot be traced here");
     }
-    CHECK_INT(WEXITSTATUS(status), 0);
-    stage.kernel = kernel_free(stage.kernel);
-    stage_fork(&stage); /* it did not notice */
-    run(&stage, "1");
-    CHECK(stage.ok);
+    CHECK_INT(answer, 0);
+    CHECK_INT(is_dumpable(embryos[0]), 0);
+    for (int i = 0; i <= EMBRYOS; i++) { /* they did not notice */
+        stage.kernel = kernel_free(stage.kernel);
+        stage_fork(&stage);
+        run(&stage, "1");
+        CHECK(stage.ok);
+    }
 }
 #endif
+
+/* Whoever made a kernel has its memory, and more rights: held back where it has not left that yet,
+ * it has the kernel wait before it does anything for a tenant. */
+static void NORETURN hold_back(const pid_t embryos[EMBRYOS], int ready, int go)
+{
+    char byte = 0;
+    int status;
+    for (int i = 0; i < EMBRYOS; i++)
+        if (ptrace(PTRACE_SEIZE, embryos[i], NULL, PTRACE_O_TRACEEXIT) < 0)
+            _exit(2);
+    if (write(ready, &byte, 1) != 1 || waitpid(-1, &status, __WALL) < 0 ||
+        status >> 8 != (SIGTRAP | PTRACE_EVENT_EXIT << 8) || write(ready, &byte, 1) != 1)
+        _exit(3);
+    _exit(read(go, &byte, 1) != 1); /* and all are let go */
+}
+
+TEST(iso_a_kernel_is_alone_with_its_memory)
+{
+    AUTO_STAGE struct stage stage = {0};
+    struct err err = {0};
+    pid_t embryos[EMBRYOS];
+    int ready[2], go[2], inner[3], fds[3];
+    char byte = 0;
+    stage_ready(&stage);
+    embryos_of(template_of(stage.warden), embryos);
+    CHECK_INT(pipe2(ready, O_CLOEXEC), 0);
+    CHECK_INT(pipe2(go, O_CLOEXEC), 0);
+    pid_t tracer = fork();
+    CHECK(tracer >= 0);
+    if (tracer == 0)
+        hold_back(embryos, ready[1], go[0]);
+    (void)close(ready[1]);
+    if (read(ready[0], &byte, 1) != 1) {
+        CHECK_INT(waitpid(tracer, NULL, 0), tracer);
+        stage_close(&stage); /* a skip leaves nothing to be freed */
+        SKIP("what waits to be a kernel cannot be traced here");
+    }
+    stage.kernel = kernel_free(stage.kernel);
+    CHECK_OK(kernel_open(&stage.kernel, inner, &err));
+    CHECK_OK(jail_ask_fork(stage.jail, &(struct jail_command){0}, inner, &stage.id, &err));
+    CHECK_INT(read(ready[0], &byte, 1), 1);
+    kernel_fds(stage.kernel, fds);
+    struct pollfd line = {.fd = fds[0], .events = POLLIN};
+    CHECK_INT(poll(&line, 1, 500), 0);
+    CHECK_INT(write(go[1], &byte, 1), 1);
+    until(&stage, KERNEL_READY);
+    CHECK(!stage.gone);
+    for (int i = 0; i < 3; i++)
+        fd_close(&inner[i]);
+    CHECK_INT(waitpid(tracer, NULL, 0), tracer);
+    (void)close(ready[0]);
+    (void)close(go[0]);
+    (void)close(go[1]);
+}
 
 TEST(iso_nothing_of_the_daemon_or_of_another_tenant_is_in_its_memory)
 {
@@ -369,6 +455,27 @@ TEST(the_heap_is_shared_by_a_sealed_file_and_written_by_each_alone)
     run(&two, look);
     CHECK_CSTR(buf_cstr(&two.out), "True False False None\n");
     stage_close(&two);
+}
+
+/* The memory is older than the process: what the C library and the machine's kernel tell each other
+ * about its thread is told anew. */
+TEST(its_thread_is_known_by_its_new_number)
+{
+    AUTO_STAGE struct stage stage = {0};
+    stage_template(&stage, "json,threading");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    run(&stage, "import ctypes, os, signal, threading\n"
+                "signal.signal(signal.SIGUSR1, lambda *a: print('heard'))\n"
+                "signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)\n"
+                "print(threading.main_thread().native_id == os.getpid())\n"
+                "seen = []\n"
+                "for cpu in os.sched_getaffinity(0):\n"
+                "    os.sched_setaffinity(0, {cpu})\n"
+                "    seen.append(ctypes.CDLL(None).sched_getcpu() == cpu)\n"
+                "print(all(seen))");
+    CHECK_CSTR(buf_cstr(&stage.error), "");
+    CHECK_CSTR(buf_cstr(&stage.out), "heard\nTrue\nTrue\n");
 }
 
 TEST(a_root_of_layers_is_entered_and_fenced)
@@ -524,6 +631,67 @@ TEST(a_template_that_dies_in_the_middle_of_forks_hurts_nobody_for_long)
     }
 }
 
+/* What is between the template and a kernel dies with the jail, at whatever moment. */
+TEST(jails_that_end_too_early_leave_the_template_as_it_was)
+{
+    static const char seed[] = "print(hash('of the template'))";
+    AUTO_STAGE struct stage stage = {0};
+    AUTO_BUF struct buf first = {0};
+    stage_ready(&stage);
+    run(&stage, seed);
+    buf_put(&first, buf_str(&stage.out));
+    for (int i = 0; i < 60; i++) {
+        struct err err = {0};
+        struct stage other = {.warden = stage.warden, .borrows_warden = true};
+        int inner[3];
+        uint32_t id;
+        stage_jail(&other);
+        CHECK_OK(kernel_open(&other.kernel, inner, &err));
+        CHECK_OK(jail_ask_fork(other.jail, &(struct jail_command){0}, inner, &id, &err));
+        (void)usleep((useconds_t)(i % 20 * 100));
+        for (int j = 0; j < 3; j++)
+            fd_close(&inner[j]);
+        stage_close(&other);
+    }
+    AUTO_STAGE struct stage last = {.warden = stage.warden, .borrows_warden = true};
+    stage_jail(&last);
+    stage_fork(&last);
+    run(&last, seed);
+    CHECK_CSTR(buf_cstr(&last.out), buf_cstr(&first));
+}
+
+TEST(those_that_wait_leave_with_their_template)
+{
+    AUTO_STAGE struct stage stage = {0};
+    pid_t embryos[EMBRYOS];
+    stage_ready(&stage);
+    pid_t template = template_of(stage.warden);
+    embryos_of(template, embryos);
+    CHECK_INT(kill(template, SIGKILL), 0);
+    for (int i = 0; i < EMBRYOS; i++)
+        for (int tries = 0; tries < 1000 && kill(embryos[i], 0) == 0; tries++)
+            (void)usleep(10000);
+    for (int i = 0; i < EMBRYOS; i++)
+        CHECK(kill(embryos[i], 0) < 0);
+}
+
+TEST(one_that_was_killed_while_it_waited_is_passed_over)
+{
+    AUTO_STAGE struct stage stage = {0};
+    pid_t embryos[EMBRYOS];
+    stage_ready(&stage);
+    pid_t template = template_of(stage.warden);
+    embryos_of(template, embryos);
+    for (int i = 0; i < EMBRYOS; i++)
+        CHECK_INT(kill(embryos[i], SIGKILL), 0);
+    for (int tries = 0; tries < 1000 && children_of(template, "(embryo", embryos, 1) > 0; tries++)
+        (void)usleep(10000);
+    stage.kernel = kernel_free(stage.kernel);
+    stage_fork(&stage);
+    run(&stage, "1");
+    CHECK(stage.ok);
+}
+
 TEST(a_template_names_what_it_could_not_import)
 {
     struct err err = {0};
@@ -601,6 +769,20 @@ static void holds_at_most(pid_t pid, size_t most)
     CHECK(open_descriptors(pid) <= most);
 }
 
+/* Its streams, its line and its own directory of /proc; then the lines to those that wait. */
+static void holds_little(pid_t template)
+{
+    char path[64], to[256];
+    for (int fd = 0; fd < 1024; fd++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)template, fd);
+        ssize_t len = readlink(path, to, sizeof to - 1);
+        to[MAX(len, (ssize_t)0)] = '\0';
+        if (fd > 4)
+            CHECK(len < 0 || strncmp(to, "socket:", 7) == 0);
+    }
+    holds_at_most(template, 5 + EMBRYOS + 2); /* the directory has two entries of its own */
+}
+
 TEST(many_forks_leave_nothing)
 {
     AUTO_STAGE struct stage stage = {0};
@@ -620,5 +802,5 @@ TEST(many_forks_leave_nothing)
     CHECK_CSTR(buf_cstr(&stage.out), "1\n"); /* itself; init is hidden */
     CHECK_INT(open_descriptors(getpid()), own);
     holds_at_most(warden_pid(stage.warden), wardens);
-    holds_at_most(victim, 7); /* streams, line, score; and the directory's own two entries */
+    holds_little(victim);
 }
