@@ -40,12 +40,12 @@ static struct warden_link *warden;
 static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
                                   "LANG=C.UTF-8", NULL};
 
-static struct place fork_from(const struct jail_plan *plan, int memory_fd)
+static struct place fork_from(const struct jail_plan *plan, int memory_fd, uint32_t template)
 {
     struct err err = {0};
     struct place place = {0};
     int inner[3];
-    struct jail_command command = {.env = env, .memory_fd = memory_fd};
+    struct jail_command command = {.env = env, .memory_fd = memory_fd, .template = template};
     uint32_t id;
     runtimes_step("a jail is made, a kernel forked into it and its first code run");
     runtimes_check(jail_make(warden, plan, &place.jail, &err), &err);
@@ -58,7 +58,7 @@ static struct place fork_from(const struct jail_plan *plan, int memory_fd)
 
 static struct place fork_one(const struct jail_plan *plan)
 {
-    return fork_from(plan, 0);
+    return fork_from(plan, 0, 0);
 }
 
 static void run(struct place *place, const char *code, enum kernel_event_type until)
@@ -167,16 +167,19 @@ static void live_fork(struct bench *bench)
 {
     static double samples[LIVE], copies[LIVE];
     static struct place places[LIVE_MANY];
+    struct err err = {0};
+    struct jail_stats stats;
     struct place source = fork_one(&(struct jail_plan){0});
     run(&source,
         "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
         "a = numpy.arange(100 << 17, dtype='f8')",
         KERNEL_DONE);
+    runtimes_check(jail_stat(source.jail, &stats, &err), &err);
     for (int i = 0; i < LIVE; i++) {
         int64_t begin = clock_now_ns();
         AUTO_CLOSE int memory_fd = copy_of(&source);
         copies[i] = runtimes_since_us(begin);
-        struct place place = fork_from(&(struct jail_plan){0}, memory_fd);
+        struct place place = fork_from(&(struct jail_plan){0}, memory_fd, stats.template);
         run(&place, "print(a[77])", KERNEL_STDOUT);
         samples[i] = runtimes_since_us(begin);
         runtimes_place_done(&place);
@@ -189,7 +192,7 @@ static void live_fork(struct bench *bench)
     AUTO_CLOSE int memory_fd = copy_of(&source);
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < LIVE_MANY; i++) {
-        places[i] = fork_from(&(struct jail_plan){0}, memory_fd);
+        places[i] = fork_from(&(struct jail_plan){0}, memory_fd, stats.template);
         run(&places[i], "print(a.sum())", KERNEL_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);

@@ -48,7 +48,7 @@ static pid_t template_of(struct warden_link *warden)
     return found;
 }
 
-enum { EMBRYOS = 4 }; /* of zygote.c */
+enum { EMBRYOS = 8 }; /* of zygote.c */
 
 /* Those that wait to be kernels, the oldest first. */
 static void embryos_of(pid_t template, pid_t ret_pids[EMBRYOS])
