@@ -19,7 +19,7 @@
 
 /* So many wait, and another one is made when nobody has asked for QUIET_MS; without a question for
  * REST_MS one is enough. */
-enum { EMBRYOS = 8, QUIET_MS = 4, REST_MS = 30000 };
+enum { EMBRYOS = 8, QUIET_MS = 6, REST_MS = 30000 };
 
 struct embryo {
     pid_t pid;
