@@ -49,14 +49,6 @@ static bool read_work(struct wire_in *in, struct zygote_work *work)
 
 /* --- the processes between --- */
 
-static int enter_groups(const struct zygote_work *work, struct err *err)
-{
-    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && work->fds[i] >= 0; i++)
-        if (SYS(write(work->fds[i], "0", 1)) < 0)
-            return err_sys(err, errno, "enter a control group");
-    return 0;
-}
-
 /* In the pid namespace. Its child loses it at once and is init's from then on. */
 static void NORETURN bear(void)
 {
@@ -73,8 +65,6 @@ static void NORETURN bear(void)
 static void NORETURN enter_jail(void)
 {
     int status = 0;
-    if (enter_groups(&self.work, &self.err) < 0)
-        _exit(1);
     if (SYS(setns(self.work.fds[ZYGOTE_INIT], NAMESPACES)) < 0) {
         (void)err_sys(&self.err, errno, "enter the jail");
         _exit(1);

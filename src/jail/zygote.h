@@ -4,13 +4,14 @@
  * kernel it is copied into a jail, where the copy is fenced in like any command before it reads
  * the first byte that concerns a tenant.
  *
- *   warden ── ZYGOTE_FORK ──► zygote ─vfork─► enters the groups and namespaces of the jail
+ *   warden ── ZYGOTE_FORK ──► zygote ─vfork─► enters the namespaces of the jail
  *                                                └─vfork─► is in its pid namespace
  *                                                             └─fork─► the kernel, init's child
  *
  * Of the three only the kernel has memory of its own, so one copy is made. The two between share
  * the zygote's while it waits for them; they never have the jail's user id, so nobody in there can
- * stop, kill or look into them. When the second is gone, the kernel is a child of the jail's init.
+ * stop, kill or look into them, and they are not in its groups, so no limit of the jail holds them
+ * up. When the second is gone, the kernel is a child of the jail's init, and enters its groups.
  *
  * A kernel's *birth* is a packet socket between the kernel and init. The caller has put the
  * environment and the working directory into it: the zygote hands it on unread and so never holds

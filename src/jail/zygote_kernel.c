@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/defended.h"
@@ -23,6 +24,24 @@
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
 enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11, PAUSE_US = 100 };
+
+static int birth_fd; /* at BIRTH_FD when all are in their places */
+
+/* Only here: who shares the template's memory must not wait for a jail's processor time, be frozen
+ * with it or be killed for its memory. A full group refuses nobody who enters, only forks. */
+static int enter_groups(const int fds[WIRE_FDS_MAX], struct err *err)
+{
+    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && fds[i] >= 0; i++)
+        if (SYS(write(fds[i], "0", 1)) < 0)
+            return err_sys(err, errno, "enter a control group");
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0)
+        return err_sys(err, errno, "fork the kernel");
+    (void)waitpid(pid, NULL, 0);
+    return 0;
+}
 
 /* The namespace's root is what an overlay stands in; init lives in that. */
 static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
@@ -65,6 +84,7 @@ static int arrange_descriptors(const int fds[WIRE_FDS_MAX], int *anchor, struct 
         if (high[i] < 0 || (to <= 2 ? dup2(high[i], to) : dup3(high[i], to, O_CLOEXEC)) < 0)
             return err_sys(err, errno, "arrange descriptors");
     }
+    birth_fd = BIRTH_FD;
     if (*anchor >= 0 && (high_anchor < 0 || dup3(high_anchor, ANCHOR_FD, O_CLOEXEC) < 0))
         return err_sys(err, errno, "arrange descriptors");
     if (*anchor >= 0)
@@ -140,6 +160,9 @@ static int read_birth(char *space, struct str *ret_env, int *ret_image, struct e
 static int fence_in(const struct zygote_work *work, struct err *err)
 {
     int anchor = -1;
+    if (enter_groups(work->fds, err) < 0)
+        return -1;
+    zygote_copy_pages();
     if (enter_root(work->is_anchored, &anchor, err) < 0 || become_tenant(err) < 0 ||
         arrange_descriptors(work->fds, &anchor, err) < 0 || reset_signals(err) < 0)
         return -1;
@@ -165,7 +188,7 @@ static int tell_init(uint32_t type, const struct err *why, struct err *err)
         wire_put_err(&out, why);
     else
         wire_put_u32(&out, (uint32_t)getpid());
-    return wire_send(BIRTH_FD, buf_str(&out), NULL, 0, err);
+    return wire_send(birth_fd, buf_str(&out), NULL, 0, err);
 }
 
 int zygote_copy_kernel(int fd, uint64_t limit, struct err *err)
@@ -193,24 +216,24 @@ static void outlive(pid_t bearer)
         (void)usleep(PAUSE_US);
 }
 
+static void NORETURN refuse(const struct zygote_work *work, const struct err *why)
+{
+    struct err ignored;
+    outlive(work->bearer);
+    (void)tell_init(INIT_FAILED, why, &ignored);
+    _exit(1);
+}
+
 void zygote_become_kernel(const struct zygote_work *work, const struct zygote_hooks *hooks)
 {
     static char space[WIRE_MAX];
-    struct err err = {0}, ignored;
+    struct err err = {0};
     struct str env;
-    int birth = work->fds[ZYGOTE_BIRTH], image = -1;
-    zygote_copy_pages();
-    if (fence_in(work, &err) < 0) {
-        /* Wherever the socket is by now. */
-        if (fcntl(BIRTH_FD, F_GETFD) >= 0 || dup2(birth, BIRTH_FD) >= 0)
-            (void)tell_init(INIT_FAILED, &err, &ignored);
-        _exit(1);
-    }
-    if (read_birth(space, &env, &image, &err) < 0 || heed_init(&err) < 0 ||
-        (image < 0 && hooks->awake(env, &err) < 0)) {
-        (void)tell_init(INIT_FAILED, &err, &ignored);
-        _exit(1);
-    }
+    int image = -1;
+    birth_fd = work->fds[ZYGOTE_BIRTH];
+    if (fence_in(work, &err) < 0 || read_birth(space, &env, &image, &err) < 0 ||
+        heed_init(&err) < 0 || (image < 0 && hooks->awake(env, &err) < 0))
+        refuse(work, &err);
     outlive(work->bearer);
     if (tell_init(INIT_STARTED, NULL, &err) < 0)
         _exit(1);
