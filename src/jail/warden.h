@@ -12,7 +12,7 @@
 enum warden_message {
     /* to the warden */
     WARDEN_MAKE = 1, /* plan */
-    WARDEN_END,      /* jail */
+    WARDEN_END,      /* jail; its socket, when a kernel is being forked into it */
     WARDEN_STAT,     /* jail */
     WARDEN_FREEZE,   /* jail, 1 or 0 */
     WARDEN_POOL,     /* count, ms until it rests, plan: jails of this plan are kept ready */

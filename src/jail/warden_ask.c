@@ -124,16 +124,28 @@ int jail_ask_seal(struct jail *jail, const struct jail_plan *plan, size_t kept, 
     return send_request(jail->warden, request, ret_request, err);
 }
 
+/* Killed now, it would take the template along that a kernel is forked from (zygote.c). */
+static bool is_being_entered(const struct jail *jail)
+{
+    VEC_EACH (asked, &jail->asked)
+        if (asked->is_fork && !asked->started)
+            return true;
+    return false;
+}
+
 int jail_ask_end(struct jail *jail, uint32_t *ret_request, struct err *err)
 {
     if (jail->ended)
         return err_set(err, ERR_GONE, "the jail has ended");
+    bool is_entered = is_being_entered(jail);
     uint32_t request = warden_begin(jail->warden, WARDEN_END);
     wire_put_u32(&jail->warden->out, jail->number);
-    if (send_request(jail->warden, request, ret_request, err) < 0)
+    if (warden_send(jail->warden, &jail->control_fd, is_entered, err) < 0)
         return -1;
+    *ret_request = request;
     jail->ended = true;
     /* It dies while the warden wakes. Where this fails, or others stand still, that will do. */
-    (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
+    if (!is_entered)
+        (void)k_pidfd_send_signal(jail->pidfd, SIGKILL);
     return 0;
 }

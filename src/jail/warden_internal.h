@@ -22,7 +22,7 @@ struct slot {
     uint32_t profile; /* of the pool, when it was made for it */
     uint32_t birth;   /* tells events of this jail from those of the slot's last */
     uint32_t zygote;  /* number of the one that its kernels are forked from; 0: none yet */
-    uint32_t forking; /* kernels that the zygote is about to put into it */
+    uint32_t forking; /* kernels that the zygote is about to put into it: it is not killed then */
     char *fence;      /* what such a kernel needs to know; NULL: none can be */
     size_t fence_len;
     bool is_ready;      /* while it is built: its fence stands */
@@ -36,6 +36,8 @@ struct zygote {
     uint32_t forks; /* that it was asked for */
     uint32_t jails; /* that have had kernels of it */
     int64_t since_ms;
+    uint32_t owed;    /* answers */
+    int64_t heard_ms; /* the last of them; or when it was asked, and owed none */
 };
 
 struct warden {
@@ -81,6 +83,8 @@ void warden_say_stats(uint32_t request, const struct slot *slot, const struct cg
 int warden_build(const struct jail_plan *plan, uint32_t request, struct err *err) MUST_USE;
 void warden_hand_over(size_t index, uint32_t request);
 void warden_end_jail(size_t index);
+/* The zygote is through with `count` of the kernels that it was asked to put there. */
+void warden_jail_entered(struct slot *slot, uint32_t count);
 /* Its groups are removed; the kernel may need a moment after the last process is reaped. */
 void warden_clear_jail(struct slot *slot);
 void warden_on_jail(uint64_t word);

@@ -124,7 +124,14 @@ void warden_end_jail(size_t index)
     slot->state = ENDING;
     if (slot->is_dead || slot->made.pidfd < 0)
         on_dead(index); /* or it was never born */
-    else
+    else if (slot->forking == 0)
+        maker_kill(&warden.maker, &slot->made);
+}
+
+void warden_jail_entered(struct slot *slot, uint32_t count)
+{
+    slot->forking -= MIN(count, slot->forking);
+    if (slot->forking == 0 && slot->state == ENDING)
         maker_kill(&warden.maker, &slot->made);
 }
 

@@ -92,6 +92,8 @@ static void on_end(uint32_t request, struct wire_in *in)
         return;
     slot->request = request;
     slot->answer_end = true;
+    /* Its init ends when nobody holds this: there may be a reason to wait with that. */
+    slot->made.control_fd = fd_take(&warden.fds[0]);
     warden_end_jail((size_t)(slot - warden.slots.ptr));
 }
 
