@@ -29,6 +29,18 @@ static bool has_mark(int proc_fd, pid_t pid, int mark)
            score == mark;
 }
 
+/* A process without a filter is no tenant's: one of the template's on its way in, which carries the
+ * mark so that its kernel has it, and shares the memory that all kernels are forks of. */
+static bool is_fenced(int proc_fd, pid_t pid)
+{
+    char path[32], text[4096];
+    (void)snprintf(path, sizeof path, "%d/status", (int)pid);
+    AUTO_CLOSE int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[MAX(got, (ssize_t)0)] = '\0';
+    return strstr(text, "\nSeccomp:\t0") == NULL;
+}
+
 /* The descriptor is opened first: what is looked at then is what is killed, whatever becomes of the
  * number. */
 static bool kill_one(int proc_fd, pid_t pid, const struct stat *space, int mark)
@@ -36,7 +48,7 @@ static bool kill_one(int proc_fd, pid_t pid, const struct stat *space, int mark)
     struct stat st;
     AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0 || !namespace_of(proc_fd, pid, &st) || st.st_ino != space->st_ino ||
-        st.st_dev != space->st_dev || !has_mark(proc_fd, pid, mark))
+        st.st_dev != space->st_dev || !has_mark(proc_fd, pid, mark) || !is_fenced(proc_fd, pid))
         return false;
     return k_pidfd_send_signal(pidfd, SIGKILL) == 0;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "jail/client.h"
+#include "jail/marked.h"
 
 /* A kernel that is asked for; nobody waits for it. */
 static struct kernel *ask(struct jail *jail, uint32_t *ret_id)
@@ -132,4 +133,37 @@ TEST(a_template_that_stands_still_is_replaced)
     (void)kernel_free(kernels[0]);
     (void)kernel_free(kernels[1]);
     stage_fork_again(&stage);
+}
+
+/* Marks of commands come round (jail/marked.h): the end of one is not that of whoever forks for
+ * another that has its mark. */
+TEST(res_the_end_of_a_command_is_not_that_of_the_template)
+{
+    AUTO_STAGE struct stage stage = {0};
+    const char *argv[] = {"/bin/sleep", "1000", NULL};
+    stage_template(&stage, "json");
+    stage_jail(&stage);
+    stage_fork(&stage);
+    pid_t template = template_of(&stage);
+    for (unsigned i = 0; i < 60; i++) {
+        struct err err = {0};
+        uint32_t first, id, request;
+        struct jail_event event;
+        struct warden_event answer;
+        AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        CHECK_OK(jail_start(stage.jail, &(struct jail_command){.argv = argv},
+                            (int[]){null, null, null}, &first, NULL, &err));
+        for (id = first; id < first + MARKS_COUNT - 1;) {
+            CHECK_OK(jail_ask_signal(stage.jail, first, 0, &id, &err));
+            CHECK_OK(jail_await_answer(stage.jail, id, &event, &err));
+        }
+        struct kernel *kernel = ask(stage.jail, &id);
+        CHECK_INT(id, first + MARKS_COUNT);
+        (void)usleep(i * 30);
+        CHECK_OK(jail_ask_kill(stage.jail, first, &request, &err));
+        CHECK_OK(warden_await(stage.jail->warden, request, &answer, &err));
+        CHECK_OK(jail_await_answer(stage.jail, id, &event, &err));
+        (void)kernel_free(kernel);
+        CHECK_INT(template_of(&stage), template);
+    }
 }
