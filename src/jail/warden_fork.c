@@ -56,7 +56,7 @@ static int ask_zygote(struct slot *slot, uint32_t command, struct zygote *zygote
         return -1;
     assert(ZYGOTE_DOORS + doors.count <= countof(fds));
     memcpy(fds + ZYGOTE_DOORS, doors.fds, doors.count * sizeof(int));
-    wire_begin(&warden.out, ZYGOTE_FORK, (uint32_t)(slot - warden.slots.ptr) + 1);
+    wire_begin(&warden.out, ZYGOTE_FORK, slot->birth);
     wire_put_u32(&warden.out, (uint32_t)mark_of(command));
     buf_put(&warden.out, str_n(slot->fence, slot->fence_len));
     int sent =

@@ -36,6 +36,8 @@ struct zygote {
     uint32_t forks; /* that it was asked for */
     uint32_t jails; /* that have had kernels of it */
     int64_t since_ms;
+    uint32_t owed;    /* answers */
+    int64_t heard_ms; /* the last of them; or when it was asked, and owed none */
 };
 
 struct warden {

@@ -20,7 +20,14 @@
 #include "jail/zygote.h"
 #include "jail/zygote_start.h"
 
-enum { RETRY_MS = 100, RETRY_MAX = 8, FORKS_MAX = 1000, AGE_MS = 10 * 60 * 1000, OLD_MAX = 8 };
+enum {
+    RETRY_MS = 100,
+    RETRY_MAX = 8,
+    FORKS_MAX = 1000,
+    AGE_MS = 10 * 60 * 1000,
+    OLD_MAX = 8,
+    PATIENCE_MS = 5000
+};
 
 static struct {
     int program_fd; /* 0: nobody asked for a zygote */
@@ -34,6 +41,7 @@ static struct {
     int64_t retry_ms; /* when to try again; 0: no need */
 } zygotes;
 
+/* Whoever waits for a fork of it sees that the birth's other end is gone. */
 static void drop(struct zygote *zygote)
 {
     if (zygote == NULL)
@@ -44,6 +52,9 @@ static void drop(struct zygote *zygote)
         ;
     (void)epoll_ctl(warden.epoll_fd, EPOLL_CTL_DEL, zygote->fd, NULL);
     fd_close(&zygote->fd);
+    for (size_t i = 0; i < warden.slots.len; i++)
+        if (warden.slots.ptr[i].zygote == zygote->number)
+            warden.slots.ptr[i].forking = 0;
     *zygote = (struct zygote){0};
     if (zygote == zygotes.now)
         zygotes.now = NULL;
@@ -109,6 +120,8 @@ struct zygote *warden_zygote_for(const struct slot *slot, uint32_t number)
 void warden_enter_zygote(struct slot *slot, struct zygote *zygote)
 {
     zygote->forks++;
+    if (zygote->owed++ == 0)
+        zygote->heard_ms = clock_now_ms();
     if (slot->zygote == zygote->number)
         return;
     warden_leave_zygote(slot);
@@ -192,10 +205,6 @@ static void on_lost(struct zygote *zygote, const struct err *why)
     if (err.code == 0)
         (void)err_set(&err, ERR_UNAVAILABLE, "the template's process died");
     bool imported = zygote == zygotes.next, was_old = is_old(zygote);
-    /* Whoever waits for a fork of it sees that the birth's other end is gone. */
-    for (size_t i = 0; i < warden.slots.len; i++)
-        if (warden.slots.ptr[i].zygote == zygote->number)
-            warden.slots.ptr[i].forking = 0;
     drop(zygote);
     if (!was_old)
         retry_later();
@@ -205,12 +214,14 @@ static void on_lost(struct zygote *zygote, const struct err *why)
     }
 }
 
-static void on_forked(uint32_t number)
+/* Where the jail was may be another one by now. */
+static void on_forked(struct zygote *zygote, uint32_t birth)
 {
-    struct slot *slot =
-        number > 0 && number <= warden.slots.len ? &warden.slots.ptr[number - 1] : NULL;
-    if (slot != NULL && slot->forking > 0)
-        slot->forking--;
+    zygote->owed -= zygote->owed > 0;
+    zygote->heard_ms = clock_now_ms();
+    for (size_t i = 0; i < warden.slots.len; i++)
+        if (warden.slots.ptr[i].birth == birth && warden.slots.ptr[i].forking > 0)
+            warden.slots.ptr[i].forking--;
 }
 
 void warden_on_zygote(uint32_t number)
@@ -230,13 +241,30 @@ void warden_on_zygote(uint32_t number)
     if (head.type == ZYGOTE_READY && zygote == zygotes.next)
         return on_ready(&in);
     if (head.type == ZYGOTE_FORKED && zygote != zygotes.next)
-        return on_forked(head.id);
+        return on_forked(zygote, head.id);
     if (head.type == ZYGOTE_BROKEN)
         wire_get_err(&in, &why);
     on_lost(zygote, &why);
 }
 
 /* --- Time --- */
+
+/* All who ask wait for their kernel. Until that is too long: -1 for ever. */
+static int64_t patience_ms(const struct zygote *zygote)
+{
+    return zygote->owed == 0 ? -1
+                             : MAX(zygote->heard_ms + PATIENCE_MS - clock_now_ms(), (int64_t)0);
+}
+
+static void end_stuck(void)
+{
+    struct err err = {0};
+    for (size_t i = 0; i < countof(zygotes.all); i++)
+        if (patience_ms(&zygotes.all[i]) == 0) {
+            (void)err_set(&err, ERR_UNAVAILABLE, "the template does not answer");
+            on_lost(&zygotes.all[i], &err);
+        }
+}
 
 /* Until another one is to be started: 0 for now, -1 while nothing is known to call for it. */
 static int64_t due_in_ms(void)
@@ -258,15 +286,22 @@ static int64_t due_in_ms(void)
 void warden_tend_zygotes(void)
 {
     struct err err = {0};
+    end_stuck();
     if (due_in_ms() == 0)
         start_next(&err);
 }
 
+static int64_t sooner(int64_t a_ms, int64_t b_ms)
+{
+    return a_ms < 0 ? b_ms : b_ms < 0 ? a_ms : MIN(a_ms, b_ms);
+}
+
 int warden_zygotes_wait_ms(int wait_ms)
 {
-    int64_t due_ms = due_in_ms();
-    return due_ms >= 0 && (wait_ms < 0 || due_ms < wait_ms) ? (int)MIN(due_ms, (int64_t)INT32_MAX)
-                                                            : wait_ms;
+    int64_t due_ms = sooner(wait_ms, due_in_ms());
+    for (size_t i = 0; i < countof(zygotes.all); i++)
+        due_ms = sooner(due_ms, patience_ms(&zygotes.all[i]));
+    return (int)MIN(due_ms, (int64_t)INT32_MAX);
 }
 
 bool warden_is_zygote(pid_t pid)

@@ -5,7 +5,8 @@
  * and has a child there that has the kernel as its child; all three run in one memory, which is
  * never copied, and the two in between leave it without touching it: the kernel goes on, on the
  * very stack. They are more than a tenant may be, so the kernel waits until they are gone before it
- * reads a tenant's first byte. */
+ * reads a tenant's first byte; and they do not enter the jail's groups, so no limit of the jail
+ * holds up the zygote, which waits for them. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,14 +147,6 @@ static bool read_work(struct wire_in *in, struct zygote_work *work)
     return wire_ended(in) && work->fds[ZYGOTE_ERR] >= 0;
 }
 
-static int enter_groups(const struct zygote_work *work, struct err *err)
-{
-    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && work->fds[i] >= 0; i++)
-        if (SYS(write(work->fds[i], "0", 1)) < 0)
-            return err_sys(err, errno, "enter a control group");
-    return 0;
-}
-
 /* What is forked now gets this place in line for the out-of-memory killer. */
 static void set_score(int score)
 {
@@ -168,8 +161,6 @@ static int enter_jail(const struct zygote_work *work, struct err *err)
     sigset_t all;
     (void)sigfillset(&all);
     set_score(work->score);
-    if (enter_groups(work, err) < 0)
-        return -1;
     if (SYS(setns(work->fds[ZYGOTE_INIT], NAMESPACES)) < 0)
         return err_sys(err, errno, "enter the jail");
     /* A handler would run on the kernel's stack. */

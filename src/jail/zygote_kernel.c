@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/defended.h"
@@ -22,6 +23,22 @@
 
 /* The few that a kernel has, at fixed numbers; 3 is the anchor for a moment. */
 enum { ANCHOR_FD = 3, LINE_FD = 10, BIRTH_FD = 11 };
+
+/* Not before: the zygote waits for who has made us, and would wait for the jail's processor time. A
+ * full group refuses nobody who enters, only forks. */
+static int enter_groups(const int fds[WIRE_FDS_MAX], struct err *err)
+{
+    for (int i = ZYGOTE_DOORS; DEFENDED(CGROUPS) && i < WIRE_FDS_MAX && fds[i] >= 0; i++)
+        if (SYS(write(fds[i], "0", 1)) < 0)
+            return err_sys(err, errno, "enter a control group");
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0)
+        return err_sys(err, errno, "fork the kernel");
+    (void)waitpid(pid, NULL, 0);
+    return 0;
+}
 
 /* The namespace's root is what an overlay stands in; init lives in that. */
 static int enter_root(bool is_anchored, int *ret_anchor, struct err *err)
@@ -139,8 +156,9 @@ static int read_birth(char *space, struct str *ret_env, int *ret_image, struct e
 static int fence_in(const struct zygote_work *work, struct err *err)
 {
     int anchor = -1;
-    if (enter_root(work->is_anchored, &anchor, err) < 0 || become_tenant(err) < 0 ||
-        arrange_descriptors(work->fds, &anchor, err) < 0 || reset_signals(err) < 0)
+    if (enter_groups(work->fds, err) < 0 || enter_root(work->is_anchored, &anchor, err) < 0 ||
+        become_tenant(err) < 0 || arrange_descriptors(work->fds, &anchor, err) < 0 ||
+        reset_signals(err) < 0)
         return -1;
     if (lockdown_common_rlimits(err) < 0 || lockdown_own_rlimits(&work->limits, err) < 0 ||
         lockdown_privileges(err) < 0)

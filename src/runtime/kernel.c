@@ -231,8 +231,10 @@ static bool read_display(struct frame *frame, struct kernel_event *event)
 static bool read_done(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
 {
     uint32_t ok;
-    if (!kernel->busy || kernel->is_copying || frame->id != kernel->next_id ||
-        !frame_number(frame, &event->count) || !frame_number(frame, &ok))
+    /* Who has run the code has read all of it. */
+    if (!kernel->busy || kernel->is_copying || kernel->out.len > 0 ||
+        frame->id != kernel->next_id || !frame_number(frame, &event->count) ||
+        !frame_number(frame, &ok))
         return false;
     event->type = KERNEL_DONE;
     event->ok = ok != 0;

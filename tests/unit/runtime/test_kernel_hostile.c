@@ -215,6 +215,24 @@ TEST(who_makes_no_sense_is_gone)
     nonsense(3, FRAME_DISPLAY, 1);       /* a part of a number */
 }
 
+/* What is sent to it lies here until it reads: who answers and never reads would have us keep the
+ * code of every run. */
+TEST(who_answers_what_it_has_not_read_is_gone)
+{
+    AUTO_LINE struct line line = {0};
+    struct str code = str_n(filler, sizeof filler);
+    struct err err = {0};
+    size_t before = in_use();
+    line_open(&line);
+    for (uint32_t id = 1; id <= 100 && line.last.type != KERNEL_GONE; id++) {
+        CHECK_OK(kernel_run(line.kernel, code, STR("python"), (struct str){0}, &err));
+        say_done(&line, id);
+    }
+    CHECK_INT(line.last.type, KERNEL_GONE);
+    CHECK_INT(line.dones, 0);
+    CHECK(is_sanitized || in_use() < before + (4 << 20));
+}
+
 TEST(descriptors_that_come_along_are_closed)
 {
     AUTO_LINE struct line line = {0};
