@@ -116,7 +116,13 @@ class Kernel:
         builtins.input = no_input
         builtins.display = self.display
         figures.install(self.display)
+        self.settle()
         self.reset()
+
+    def settle(self):
+        """This process is the kernel; copies that code makes of it are not. Its line is nobody else's."""
+        self.pid = os.getpid()
+        self.channel = wire.Channel(self.channel.fd)
 
     def reset(self):
         self.namespace = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None}
@@ -148,10 +154,13 @@ class Kernel:
             found = {str(mime): display.to_bytes(data) for mime, data in value.items()}
         else:
             found = display.bundle(value, figures.extra)
+        if os.getpid() != self.pid:  # a child of the code's: the line is not its own
+            print(found.get("text/plain", b"").decode())
+            return
         fields = [len(found)]
         for mime, data in found.items():
             fields += mime, data
-        sys.stdout.flush()
+        flush()
         self.channel.send(wire.DISPLAY, self.ident, fields, flags)
 
     def parse(self, code, name):
@@ -181,9 +190,12 @@ class Kernel:
     def run(self, code):
         """One cell to its end; true when it did not fail."""
         self.count += 1
+        if any(stream is None or getattr(stream, "closed", False) for stream in streams()):
+            open_streams()  # code has closed them, or lost them
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             has_value, value = self.execute(code)
+            self.end_if_child()
             if has_value and value is not None:
                 self.namespace["_"] = value
                 self.show(value, wire.MAIN)
@@ -191,10 +203,24 @@ class Kernel:
             return True
         except BaseException as error:  # also SystemExit and KeyboardInterrupt: the kernel stays
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.end_if_child(error)
             self.report(error)
             return False
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_if_child(self, error=None):
+        """Code that forks does not always leave in the child: it ends with its cell, as at the end of a
+        script, instead of taking the next one from the line of its parent."""
+        if os.getpid() == self.pid:
+            return
+        status = 0 if error is None else 1
+        if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+            status = error.code or 0
+        elif error is not None:
+            sys.stderr.write(cell.describe(error)[2])
+        flush()
+        os._exit(status & 255)
 
     def report(self, error):
         name, message, lines = cell.describe(error)
@@ -212,6 +238,7 @@ class Kernel:
         if done[:1] != b"=":
             self.channel.send(wire.COPIED, 0, [int(done == b"+"), done[1:]])
             return
+        self.settle()
         exchange_environment(done[1:])
         reseed()
         self.runner.loop = None  # what it waited with is not open any more
@@ -237,22 +264,41 @@ class Kernel:
                     done = self.run(code)
             else:
                 done = self.run(code)
-            for stream in (sys.stdout, sys.stderr):
-                try:
-                    stream.flush()
-                except Exception:
-                    pass
+            flush()
             self.channel.send(wire.DONE, self.ident, [self.count, int(done)])
+
+
+class Errors(io.TextIOWrapper):
+    """Standard error: at once, and behind what was printed before, be it the beginning of a line."""
+
+    def write(self, text):
+        if not self.before.closed:
+            self.before.flush()
+        count = super().write(text)
+        self.flush()
+        return count
 
 
 def open_streams():
     """Unbuffered below, by lines above: what is printed is on its way at once."""
-    for fd, name in ((1, "stdout"), (2, "stderr")):
+    for fd, name, kind in ((1, "stdout", io.TextIOWrapper), (2, "stderr", Errors)):
         raw = open(fd, "wb", buffering=0, closefd=False)
-        stream = io.TextIOWrapper(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace",
-                                  line_buffering=True)
+        stream = kind(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace", line_buffering=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    sys.stderr.before = sys.stdout
+
+
+def streams():
+    return [getattr(sys, name, None) for name in ("stdout", "stderr")]
+
+
+def flush():
+    for stream in streams():
+        try:
+            stream.flush()
+        except Exception:
+            pass  # code has made something else of it
 
 
 AHEAD = "SANDGLASS_KERNEL_AHEAD"  # it is made before it is known for whom
@@ -266,6 +312,8 @@ def serve(fd):
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     kernel.channel.fd = fd
+    # A fork hears of signals by this one: whatever waits then has to look.
+    signal.siginterrupt(signal.SIGURG, True)
     kernel.serve()
 
 
@@ -307,6 +355,7 @@ def exchange_environment(env):
 def awake(env):
     """A fork takes the environment of its jail. Gives the name of a package that is imported already
     though the jail has one of its own: then a fork is the wrong kernel for it."""
+    kernel.settle()
     for pair in env.split(b"\0")[:-1]:
         name, _, value = pair.partition(b"=")
         if name:
