@@ -4,7 +4,6 @@
 what is slow the first time. `serve` is the kernel's life inside its jail. Between the two the
 process may be forked, so nothing that `prepare` leaves behind may be anybody's secret.
 """
-import ast
 import builtins
 import contextlib
 import gc
@@ -16,7 +15,7 @@ import sys
 
 import _signal as signal  # without the enums around it, which cost more than the call
 
-from sandglass import cell, display, figures, magic, wire
+from sandglass import cell, display, figures, magic, notebook, wire
 
 
 WARM = """
@@ -116,6 +115,10 @@ class Kernel:
         builtins.input = no_input
         builtins.display = self.display
         figures.install(self.display)
+        self.notebook = notebook.Finder(self)
+        sys.meta_path.insert(0, self.notebook)
+        builtins.get_ipython = self.notebook.get_ipython
+        self.kept = None  # what is shown, while a magic collects it
         self.settle()
         self.reset()
 
@@ -131,29 +134,32 @@ class Kernel:
         self.namespace = main.__dict__
         sys.modules["__main__"] = main
         self.runner = cell.Runner(self.namespace)
-        self.magics = magic.Magics(self.runner)
+        self.magics = magic.Magics(self)
         self.count = 0
         self.ident = 0
+        self.name = "<cell 0>"
         cell.forget()
 
-    def display(self, *values, raw=False, **options):
+    def display(self, *values, raw=False, display_id=None, **options):
         for value in values:
             self.show(value, 0, raw)
+        return notebook.Handle(self.display, display_id) if display_id else None
 
-    def adopt_ipython(self):
-        """`from IPython.display import display` means ours: there is no shell of IPython's to show it."""
+    @contextlib.contextmanager
+    def keeping(self):
+        """What is shown meanwhile is kept instead."""
+        before, self.kept = self.kept, []
         try:
-            import IPython.core.display_functions as functions
-            import IPython.display as names
-        except Exception:
-            return
-        functions.display = names.display = self.display
+            yield self.kept
+        finally:
+            self.kept = before
 
     def show(self, value, flags, raw=False):
-        if raw and isinstance(value, dict):
-            found = {str(mime): display.to_bytes(data) for mime, data in value.items()}
-        else:
-            found = display.bundle(value, figures.extra)
+        is_bundle = raw and isinstance(value, dict)
+        found = display.as_bytes(value) if is_bundle else display.bundle(value, figures.extra)
+        if self.kept is not None:
+            self.kept.append(found)
+            return
         if os.getpid() != self.pid:  # a child of the code's: the line is not its own
             print(found.get("text/plain", b"").decode())
             return
@@ -163,29 +169,14 @@ class Kernel:
         flush()
         self.channel.send(wire.DISPLAY, self.ident, fields, flags)
 
-    def parse(self, code, name):
-        """Python if it is Python, else with its magics as calls."""
-        try:
-            return ast.parse(code, name, "exec"), code
-        except SyntaxError as error:
-            again = self.magics.rewrite(code)
-            if again == code:
-                raise
-            try:
-                return ast.parse(again, name, "exec"), again
-            except SyntaxError:
-                raise error from None
-
     def execute(self, code):
-        name = f"<cell {self.count}>"
-        cell.remember(name, code)
-        if code.startswith("%%"):
-            value = self.magics.cell(code)
+        self.name = f"<cell {self.count}>"
+        cell.remember(self.name, code)
+        if head := magic.HEAD.match(code):
+            value = self.magics.cell(head[1], head[2], code[head.end():], 1 + head[0].count("\n"))
             return value is not None, value
-        if "IPython" in code:
-            self.adopt_ipython()
-        tree, code = self.parse(code, name)
-        return self.runner.run(tree, name, code)
+        tree, code = self.magics.parse(code, self.name)
+        return self.runner.run(tree, self.name, code)
 
     def run(self, code):
         """One cell to its end; true when it did not fail."""
@@ -224,10 +215,10 @@ class Kernel:
 
     def report(self, error):
         name, message, lines = cell.describe(error)
-        module = ""
-        if isinstance(error, ModuleNotFoundError):
-            module = error.name or ""
+        module = cell.missing_module(error)
+        if module:
             importlib.invalidate_caches()  # it may be there when the cell is run again
+            self.notebook.forget()
         self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
