@@ -75,6 +75,7 @@ static int serve_zygote(const char *modules)
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    (void)setvbuf(stdout, NULL, _IONBF, 0); /* what C says comes at once, and in order */
     if (argc == 3 && strcmp(argv[1], "--zygote") == 0)
         return serve_zygote(argv[2]);
     if (argc <= 2 && serve(argc == 2 ? argv[1] : "", &err) == 0)

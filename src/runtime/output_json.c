@@ -8,7 +8,7 @@
 static bool is_text(struct str mime)
 {
     return str_starts(mime, STR("text/")) || str_eq(mime, STR("image/svg+xml")) ||
-           str_ends(mime, STR("json"));
+           str_ends(mime, STR("json")) || str_ends(mime, STR("javascript"));
 }
 
 size_t run_part_size(const struct kernel_part *part)

@@ -15,8 +15,8 @@ OWN = "<sandglass>"  # file name of the kernel's own code, which no traceback sh
 
 
 def remember(name, code):
-    """Tracebacks quote the lines of a cell though it is no file."""
-    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    """Tracebacks quote the lines of a cell though it is no file, and count on the end of the last."""
+    linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(True), name)
 
 
 def forget():
@@ -44,17 +44,16 @@ class Runner:
         self.namespace = namespace
         self.loop = None
 
-    def _finish(self, value):
-        if not inspect.iscoroutine(value):
-            return value
+    def _wait(self, coroutine):
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
-        return self.loop.run_until_complete(value)
+        return self.loop.run_until_complete(coroutine)
 
     def _evaluate(self, node, name):
         code = compile(node, name, "exec" if isinstance(node, ast.Module) else "eval", FLAGS, dont_inherit=True)
-        return self._finish(eval(code, self.namespace))
+        value = eval(code, self.namespace)
+        return self._wait(value) if code.co_flags & inspect.CO_COROUTINE else value
 
     def run(self, tree, name, code):
         """Gives (has_value, value) of the last expression."""
@@ -74,6 +73,15 @@ def of_the_user(stack):
     frames = [frame for frame in stack if frame.filename != OWN and not frame.filename.startswith("<frozen ")]
     first = next((i for i, frame in enumerate(frames) if frame.filename.startswith("<cell ")), len(frames))
     return frames[first:]
+
+
+def missing_module(error):
+    """The module whose absence is behind an ImportError, also one that was told in other words."""
+    while isinstance(error, ImportError):
+        if isinstance(error, ModuleNotFoundError):
+            return error.name or ""
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def describe(error):

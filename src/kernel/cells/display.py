@@ -1,4 +1,5 @@
 """Values as people want to see them: bundles of MIME type to bytes."""
+import base64
 import json
 import math
 import pprint
@@ -15,6 +16,7 @@ METHODS = {
     "application/javascript": "_repr_javascript_",
     "application/json": "_repr_json_",
 }
+BYTES = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 
 
 def plain(value):
@@ -33,23 +35,30 @@ def as_json(value, depth=0):
         return value
     if type(value) is float:
         return value if math.isfinite(value) else None
-    if type(value) in (list, tuple):
+    if isinstance(value, (list, tuple)):
         return [as_json(item, depth + 1) for item in value]
-    if type(value) is dict:
-        if not all(type(key) is str for key in value):
-            raise TypeError
+    if isinstance(value, dict):
         return {key: as_json(item, depth + 1) for key, item in value.items()}
+    if hasattr(type(value), "isoformat"):
+        return value.isoformat()
     if type(value).__module__ == "numpy" and hasattr(value, "tolist") and getattr(value, "size", 0) <= 10000:
         return as_json(value.tolist(), depth + 1)
     raise TypeError
 
 
-def to_bytes(data):
+def to_bytes(mime, data):
+    """Bytes may come as notebooks carry them: in base64."""
     if isinstance(data, (bytes, bytearray)):
         return bytes(data)
+    if isinstance(data, str) and mime in BYTES:
+        return base64.b64decode(data)
     if isinstance(data, str):
         return data.encode("utf-8", "replace")
     return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def as_bytes(found):
+    return {str(mime): to_bytes(mime, data) for mime, data in found.items()}
 
 
 def _call(value, name):
@@ -87,6 +96,6 @@ def bundle(value, extra=None):
             text = json.dumps(as_json(value), ensure_ascii=False)
             if len(text) <= JSON_MAX:
                 found["application/json"] = text
-        except (TypeError, ValueError, RecursionError):
+        except Exception:
             pass
-    return {mime: to_bytes(data) for mime, data in found.items()}
+    return as_bytes(found)

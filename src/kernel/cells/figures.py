@@ -69,29 +69,62 @@ def flush(show):
 
 
 def _number(value):
+    if type(value).__name__ == "datetime64":
+        return str(sys.modules["numpy"].datetime_as_string(value, unit="auto"))
     value = value.item() if hasattr(value, "item") else value
-    return value if isinstance(value, (int, float, str)) and value == value else str(value)
+    if value != value:
+        return None
+    return value if isinstance(value, (int, float, str)) else str(value)
 
 
 def _points(xs, ys):
     return [[_number(x), _number(y)] for x, y in list(zip(xs, ys))[:POINTS_MAX]]
 
 
+def _label(artist):
+    """What somebody has called it; the names that matplotlib gives begin with an underscore."""
+    label = str(artist.get_label())
+    return "" if label.startswith("_") else label
+
+
 def _lines(axes):
-    return [{"label": str(line.get_label()), "points": _points(line.get_xdata(), line.get_ydata())}
-            for line in axes.get_lines()]
+    """Lines over the data: those at a fixed place of the axes are guides, and where some stand upright
+    they are parts of another drawing."""
+    lines = [line for line in axes.get_lines() if line.get_transform() == axes.transData]
+    ends = [line.get_xdata() for line in lines if len(line.get_xdata()) == 2]
+    if any(first == last for first, last in ends):
+        return []
+    return [{"label": _label(line), "points": _points(line.get_xdata(), line.get_ydata())} for line in lines]
+
+
+def _names(axis, count):
+    """Names of bars by their place: of the ticks, when somebody has set as many."""
+    ticks = list(zip(axis.get_majorticklocs(), axis.get_majorticklabels()))
+    if len(ticks) != count or type(axis.get_major_locator()).__name__ not in ("FixedLocator", "StrCategoryLocator"):
+        return _number
+    return lambda place: min(ticks, key=lambda tick: abs(tick[0] - place))[1].get_text()
+
+
+def _group(axes, group):
+    bars = getattr(group, "patches", [])
+    lies = getattr(group, "orientation", None) == "horizontal"
+    name = _names(axes.yaxis if lies else axes.xaxis, len(bars))
+    more = {"group": _label(group)} if _label(group) else {}
+    for bar in bars:
+        if lies:
+            place, value = bar.get_y() + bar.get_height() / 2, bar.get_width()
+        else:
+            place, value = bar.get_x() + bar.get_width() / 2, bar.get_height()
+        yield {"label": name(place), **more, "value": _number(value)}
 
 
 def _bars(axes):
-    names = [text.get_text() for text in axes.get_xticklabels()]
-    bars = [bar for group in axes.containers for bar in getattr(group, "patches", [])]
-    return [{"label": names[i] if len(names) == len(bars) else _number(bar.get_x() + bar.get_width() / 2),
-             "value": _number(bar.get_height())} for i, bar in enumerate(bars[:POINTS_MAX])]
+    return [bar for group in axes.containers for bar in _group(axes, group)][:POINTS_MAX]
 
 
 def _scatters(axes):
-    return [{"label": str(group.get_label()), "points": [[_number(x), _number(y)] for x, y in
-             group.get_offsets()[:POINTS_MAX]]} for group in axes.collections if len(group.get_offsets())]
+    return [{"label": _label(group), "points": [[_number(x), _number(y)] for x, y in group.get_offsets()[:POINTS_MAX]]}
+            for group in axes.collections if type(group).__name__ == "PathCollection"]
 
 
 def _pie(axes):

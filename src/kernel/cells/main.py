@@ -4,7 +4,6 @@
 what is slow the first time. `serve` is the kernel's life inside its jail. Between the two the
 process may be forked, so nothing that `prepare` leaves behind may be anybody's secret.
 """
-import ast
 import builtins
 import contextlib
 import gc
@@ -16,7 +15,7 @@ import sys
 
 import _signal as signal  # without the enums around it, which cost more than the call
 
-from sandglass import cell, display, figures, magic, wire
+from sandglass import cell, display, figures, magic, notebook, wire
 
 
 WARM = """
@@ -119,7 +118,17 @@ class Kernel:
         builtins.input = no_input
         builtins.display = self.display
         figures.install(self.display)
+        self.notebook = notebook.Finder(self)
+        sys.meta_path.insert(0, self.notebook)
+        builtins.get_ipython = self.notebook.get_ipython
+        self.kept = None  # what is shown, while a magic collects it
+        self.settle()
         self.reset()
+
+    def settle(self):
+        """This process is the kernel; copies that code makes of it are not. Its line is nobody else's."""
+        self.pid = os.getpid()
+        self.channel = wire.Channel(self.channel.fd)
 
     def reset(self):
         self.namespace = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None}
@@ -128,65 +137,59 @@ class Kernel:
         self.namespace = main.__dict__
         sys.modules["__main__"] = main
         self.runner = cell.Runner(self.namespace)
-        self.magics = magic.Magics(self.runner)
+        self.magics = magic.Magics(self)
         self.count = 0
         self.ident = 0
+        self.name = "<cell 0>"
         cell.forget()
 
-    def display(self, *values, raw=False, **options):
+    def display(self, *values, raw=False, display_id=None, **options):
         for value in values:
             self.show(value, 0, raw)
+        return notebook.Handle(self.display, display_id) if display_id else None
 
-    def adopt_ipython(self):
-        """`from IPython.display import display` means ours: there is no shell of IPython's to show it."""
+    @contextlib.contextmanager
+    def keeping(self):
+        """What is shown meanwhile is kept instead."""
+        before, self.kept = self.kept, []
         try:
-            import IPython.core.display_functions as functions
-            import IPython.display as names
-        except Exception:
-            return
-        functions.display = names.display = self.display
+            yield self.kept
+        finally:
+            self.kept = before
 
     def show(self, value, flags, raw=False):
-        if raw and isinstance(value, dict):
-            found = {str(mime): display.to_bytes(data) for mime, data in value.items()}
-        else:
-            found = display.bundle(value, figures.extra)
+        is_bundle = raw and isinstance(value, dict)
+        found = display.as_bytes(value) if is_bundle else display.bundle(value, figures.extra)
+        if self.kept is not None:
+            self.kept.append(found)
+            return
+        if os.getpid() != self.pid:  # a child of the code's: the line is not its own
+            print(found.get("text/plain", b"").decode())
+            return
         fields = [len(found)]
         for mime, data in found.items():
             fields += mime, data
-        sys.stdout.flush()
+        flush()
         self.channel.send(wire.DISPLAY, self.ident, fields, flags)
 
-    def parse(self, code, name):
-        """Python if it is Python, else with its magics as calls."""
-        try:
-            return ast.parse(code, name, "exec"), code
-        except SyntaxError as error:
-            again = self.magics.rewrite(code)
-            if again == code:
-                raise
-            try:
-                return ast.parse(again, name, "exec"), again
-            except SyntaxError:
-                raise error from None
-
     def execute(self, code):
-        name = f"<cell {self.count}>"
-        cell.remember(name, code)
-        if code.startswith("%%"):
-            value = self.magics.cell(code)
+        self.name = f"<cell {self.count}>"
+        cell.remember(self.name, code)
+        if head := magic.HEAD.match(code):
+            value = self.magics.cell(head[1], head[2], code[head.end():], 1 + head[0].count("\n"))
             return value is not None, value
-        if "IPython" in code:
-            self.adopt_ipython()
-        tree, code = self.parse(code, name)
-        return self.runner.run(tree, name, code)
+        tree, code = self.magics.parse(code, self.name)
+        return self.runner.run(tree, self.name, code)
 
     def run(self, code):
         """One cell to its end; true when it did not fail."""
         self.count += 1
+        if any(stream is None or getattr(stream, "closed", False) for stream in streams()):
+            open_streams()  # code has closed them, or lost them
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             has_value, value = self.execute(code)
+            self.end_if_child()
             if has_value and value is not None:
                 self.namespace["_"] = value
                 self.show(value, wire.MAIN)
@@ -194,17 +197,31 @@ class Kernel:
             return True
         except BaseException as error:  # also SystemExit and KeyboardInterrupt: the kernel stays
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.end_if_child(error)
             self.report(error)
             return False
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
+    def end_if_child(self, error=None):
+        """Code that forks does not always leave in the child: it ends with its cell, as at the end of a
+        script, instead of taking the next one from the line of its parent."""
+        if os.getpid() == self.pid:
+            return
+        status = 0 if error is None else 1
+        if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+            status = error.code or 0
+        elif error is not None:
+            sys.stderr.write(cell.describe(error)[2])
+        flush()
+        os._exit(status & 255)
+
     def report(self, error):
         name, message, lines = cell.describe(error)
-        module = ""
-        if isinstance(error, ModuleNotFoundError):
-            module = error.name or ""
+        module = cell.missing_module(error)
+        if module:
             importlib.invalidate_caches()  # it may be there when the cell is run again
+            self.notebook.forget()
         self.channel.send(wire.ERROR, self.ident, [name, message, lines, module])
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
@@ -215,6 +232,7 @@ class Kernel:
         if done[:1] != b"=":
             self.channel.send(wire.COPIED, 0, [int(done == b"+"), done[1:]])
             return
+        self.settle()
         exchange_environment(done[1:])
         reseed()
         self.runner.loop = None  # what it waited with is not open any more
@@ -240,22 +258,41 @@ class Kernel:
                     done = self.run(code)
             else:
                 done = self.run(code)
-            for stream in (sys.stdout, sys.stderr):
-                try:
-                    stream.flush()
-                except Exception:
-                    pass
+            flush()
             self.channel.send(wire.DONE, self.ident, [self.count, int(done)])
+
+
+class Errors(io.TextIOWrapper):
+    """Standard error: at once, and behind what was printed before, be it the beginning of a line."""
+
+    def write(self, text):
+        if not self.before.closed:
+            self.before.flush()
+        count = super().write(text)
+        self.flush()
+        return count
 
 
 def open_streams():
     """Unbuffered below, by lines above: what is printed is on its way at once."""
-    for fd, name in ((1, "stdout"), (2, "stderr")):
+    for fd, name, kind in ((1, "stdout", io.TextIOWrapper), (2, "stderr", Errors)):
         raw = open(fd, "wb", buffering=0, closefd=False)
-        stream = io.TextIOWrapper(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace",
-                                  line_buffering=True)
+        stream = kind(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace", line_buffering=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    sys.stderr.before = sys.stdout
+
+
+def streams():
+    return [getattr(sys, name, None) for name in ("stdout", "stderr")]
+
+
+def flush():
+    for stream in streams():
+        try:
+            stream.flush()
+        except Exception:
+            pass  # code has made something else of it
 
 
 AHEAD = "SANDGLASS_KERNEL_AHEAD"  # it is made before it is known for whom
@@ -269,6 +306,8 @@ def serve(fd):
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     kernel.channel.fd = fd
+    # A fork hears of signals by this one: whatever waits then has to look.
+    signal.siginterrupt(signal.SIGURG, True)
     kernel.serve()
 
 
@@ -310,6 +349,7 @@ def exchange_environment(env):
 def awake(env):
     """A fork takes the environment of its jail. Gives the name of a package that is imported already
     though the jail has one of its own: then a fork is the wrong kernel for it."""
+    kernel.settle()
     for pair in env.split(b"\0")[:-1]:
         name, _, value = pair.partition(b"=")
         if name:

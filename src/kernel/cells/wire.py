@@ -3,6 +3,8 @@
 A frame is a head (length of the rest, type, flags, id; little endian) and fields: numbers of four
 bytes, texts and bytes behind their length.
 """
+import _signal as signal
+import _thread
 import os
 import struct
 
@@ -28,15 +30,22 @@ def pack(kind, ident, fields, flags=0):
 
 
 class Channel:
-    """The socket to the one who asks; written by the main thread alone."""
+    """The socket to the one who asks. A frame that was begun is brought to its end: any thread may
+    display something, and an interrupt may come at any time."""
 
     def __init__(self, fd):
         self.fd = fd
+        self.lock = _thread.allocate_lock()
 
     def send(self, kind, ident, fields, flags=0):
         data = memoryview(pack(kind, ident, fields, flags))
-        while data:
-            data = data[os.write(self.fd, data):]
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            with self.lock:
+                while data:
+                    data = data[os.write(self.fd, data):]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _read(self, count):
         data = bytearray()
