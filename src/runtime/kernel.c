@@ -230,12 +230,13 @@ static bool read_display(struct frame *frame, struct kernel_event *event)
 
 static bool read_done(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
 {
-    uint32_t ok;
+    uint32_t ok, lost;
     if (!kernel->busy || kernel->is_copying || frame->id != kernel->next_id ||
         !frame_number(frame, &event->count) || !frame_number(frame, &ok))
         return false;
     event->type = KERNEL_DONE;
     event->ok = ok != 0;
+    event->lost = frame_number(frame, &lost) && lost != 0;
     kernel->busy = false;
     return true;
 }

@@ -93,6 +93,7 @@ void run_output_take(struct run_output *output, const struct kernel_event *event
         break;
     case KERNEL_DONE:
         output->count = event->count;
+        output->is_lost |= event->lost;
         if (!event->ok && output->status == RUN_OK)
             run_output_end(output, RUN_FAILED, "Error", "the code failed without a word");
         break;

@@ -417,6 +417,25 @@ test('the command line runs in a sandbox of the server', T, async (t) => {
   assert.match(lost.stderr, /--context needs --sandbox or --session/);
 });
 
+test('bash: a cell finds the status of the one before, and no syntax costs the shell', T, async (t) => {
+  const server = await setup(t, 'bash');
+  if (!server) return;
+  const { run } = server;
+  await run('arr=(a "b c" d); f() { return 4; }');
+  assert.equal((await run('trap "echo trapped" ERR; f')).stdout, 'trapped\n');
+  assert.equal((await run('echo $?; trap - ERR')).stdout, '4\n');
+  assert.equal((await run('echo $?')).stdout, '0\n');
+  for (const open of ['echo $(', 'if true; then', 'echo "x', "echo 'x", 'f() {', 'echo $(cat <<EOF', 'echo hi\nfor']) {
+    const broken = await run(open);
+    assert.deepEqual([broken.error?.name, broken.stateLost], ['ExitStatus', false], open + broken.raw);
+    assert.match(broken.stderr, /^bash: eval: line \d: /m, open);
+  }
+  assert.equal((await run("echo \"${arr[1]}\" 'it'\\''s'")).stdout, "b c it's\n");
+  const left = await run('exit 3');
+  assert.deepEqual([left.error.message, left.stateLost], ['3', true]);
+  assert.match(left.stderr, /the shell ended; its variables are gone/);
+});
+
 test('a runtime with a root of its own runs in no other sandbox', { ...T, skip: !is313There && skip313 }, async (t) => {
   const server = await setup(t, 'bash');
   if (!server) return;
