@@ -32,6 +32,6 @@ void runtime_dir(const struct runtime *runtime, const char *data_dir, char out[R
  * the host and for a package whose digest is not ours, BUSY while another call adds the same. */
 int runtime_add(const struct runtime *runtime, const struct obtain *how, bool *ret_added,
                 struct err *err) MUST_USE;
-/* Takes it away with what was left under way. NOT_FOUND when it is not there. Kernels that run keep
+/* Takes it away with what was left under way. NOT_FOUND when there is nothing of it. Kernels that run keep
  * the files they have open. */
 int runtime_remove(const struct runtime *runtime, const char *data_dir, struct err *err) MUST_USE;
