@@ -409,6 +409,9 @@ test('the command line runs in a sandbox of the server', T, async (t) => {
   assert.match(failed.stderr, /^Traceback[^]*ZeroDivisionError: division by zero\n$/);
   assert.equal((await cli('--timeout', '300', '-e', 'while True: pass')).code, 124);
   assert.equal((await cli('--runtime', 'bash', '-e', 'echo $((1 + 1))')).stdout, '2\n');
+  assert.equal((await cli('--env', 'GIVEN=here', '-e', 'import os; os.environ["GIVEN"]')).stdout, "'here'\n");
+  const late = await server.run('while True: pass', { timeoutMs: 300, short: true });
+  assert.match(late.content, /Timeout: out of time after 300 ms/, late.raw);
   const made = await server.post(`${server.box}/contexts`, { cwd: '/tmp' });
   assert.equal((await cli('--context', made.id, '-e', 'import os; os.getcwd()')).stdout, "'/tmp'\n");
   assert.match((await cli('--context', 'nosuchcontext', '-e', '1')).stderr, /no context 'nosuchcontext'/);
@@ -455,6 +458,10 @@ test('what cannot be run is refused by name', T, async (t) => {
   await server.get(`/v1/sandboxes/${isolate.id}`, { method: 'DELETE' });
   const ruby = await server.post('/v1/run_code', { code: '1', runtime: 'ruby' });
   assert.match(ruby.raw, /no runtime 'ruby'/);
+  assert.match((await server.post('/v1/run_code', { code: '1', language: 'cobol' })).raw, /nothing here runs 'cobol'; there are python, /);
+  assert.match((await server.post('/v1/run_code', { code: '1', language: 'Python', runtime: 'bash' })).raw, /runtime 'bash' does not run Python/);
+  assert.equal((await server.post('/v1/run_code', { code: '1 + 1', language: 'Python' })).result, 2);
+  assert.match((await server.post('/v1/run_code', { code: 'true', runtime: 'bash', requirements: ['numpy'] })).raw, /bash has no packages to install/);
   assert.equal((await server.run('1', { context: 'nosuchcontext' })).http, 404);
   assert.equal((await server.run('1', { env: { 'a b': '1' } })).http, 400);
   const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'cobol' });

@@ -105,7 +105,7 @@ export async function drive({ post, line, version, control, nudge = () => {}, pr
     const name = `cell-${count += 1}`;
     running = id;
     call('begin', plain(id), plain(count), plain(variables)).catch(() => {});
-    const isTyped = /^(?:m|c)?ts$|^typescript$/.test(language);
+    const isTyped = /^(?:m|c)?ts$|^typescript$/i.test(language);
     try {
       if (typed || isTyped) code = withoutTypes(code);
     } catch (error) {
