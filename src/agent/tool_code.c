@@ -133,6 +133,8 @@ static void put_files(struct json_out *out, const struct run_output *output)
         json_begin_object(out);
         json_key(out, "path"), json_put_str(out, file->path);
         json_key(out, "change"), json_put_cstr(out, changes[file->change]);
+        if (file->change != RUN_FILE_DELETED)
+            json_key(out, "size"), json_put_i64(out, (int64_t)file->size);
         json_end_object(out);
     }
     json_end_array(out);
@@ -156,6 +158,8 @@ static void put_kernel(struct tool_run *run, struct json_out *out, const struct 
         json_key(out, "images"), json_put_i64(out, (int64_t)run->images.len);
     if (output->files.len > 0)
         put_files(out, output);
+    if (output->is_lost)
+        json_key(out, "stateLost"), json_put_bool(out, true);
 }
 
 /* --- The call --- */

@@ -41,7 +41,8 @@ const struct tool tools[] = {
         JSON("result": {"description": "The value of the last expression, as JSON where it has one"},
             "text": {"type": "string", "description": "What was shown, where that is more"}) ","
         JSON("images": {"type": "integer", "description": "How many pictures come with the answer"},
-            "files": {"type": "array", "items": {"type": "object"}}) ","
+            "files": {"type": "array", "items": {"type": "object"}},
+            "stateLost": {"type": "boolean", "description": "Variables are gone"}) ","
         JSON("error": {"type": "object"}, "stdout": {"type": "string"}, "stderr": {"type": "string"})),
      TOOL_DESTRUCTIVE | TOOL_OPEN_WORLD, tool_run_code},
     {"bash", "Run a command",

@@ -56,6 +56,15 @@ static void hide_controls(char *text)
             *text = '?';
 }
 
+/* The parser advises whoever calls it, and that is us. */
+static void hide_advice(char *text)
+{
+    static const char advice[] = " without JSON_ALLOW_NUL";
+    char *found = strstr(text, advice);
+    if (found != NULL)
+        memmove(found, found + sizeof advice - 1, strlen(found + sizeof advice - 1) + 1);
+}
+
 int json_parse(struct str text, struct json_t **ret_value, struct err *err)
 {
     if (text.len > JSON_SIZE_MAX)
@@ -67,6 +76,7 @@ int json_parse(struct str text, struct json_t **ret_value, struct err *err)
     struct json_t *value = json_loadb(text.len == 0 ? "" : text.ptr, text.len, flags, &why);
     if (value == NULL) {
         hide_controls(why.text);
+        hide_advice(why.text);
         return err_set(err, ERR_INVALID, "JSON, line %d, column %d: %s", why.line, why.column,
                        why.text);
     }

@@ -3,7 +3,8 @@
  *
  * The shell is an interactive one without a terminal: it alone goes back to its reader when it is
  * interrupted, whatever loop it was in. It is told to source a file in memory, rewritten for each
- * cell, and then to say its status. */
+ * cell, and then to say its status. The file has the cell as the word of an eval: bash 5.2 goes on
+ * with a broken heap when a `$(` lacks its end in a file that it sources. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,11 +26,15 @@ enum { LINE = 20, STATUS_OUT = 8, CODE_FILE = 9, STATUS_TEXT = 64 };
 
 static const char welcome[] = "set +m +H +o history; PS1= PS2= PROMPT_COMMAND=; exec 2>&7 7>&-\n";
 static const char step[] = ". /proc/self/fd/9 </dev/null\nprintf '%s\\n' \"$?\" >&8\n";
+/* Before it, so that a cell finds the status of the one before; neither `set -e` nor a trap hears
+ * of the left side of a list. */
+static const char status_before[] = "(exit %d) && :\n";
 
 struct shell {
     pid_t pid;
     int in;     /* its standard input */
     int status; /* where it says how a cell ended */
+    int last;   /* how the one before did */
 };
 
 static int code_file = -1;
@@ -74,6 +79,7 @@ static int shell_start(struct shell *shell, struct err *err)
     (void)close(status[1]);
     shell->in = in[1];
     shell->status = status[0];
+    shell->last = 0;
     return fd_write_all(shell->in, str_of(welcome), err);
 }
 
@@ -87,31 +93,50 @@ static int shell_bury(struct shell *shell)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Before the code and on its first line, so that lines keep their numbers. Names were checked. */
-static int put_variables(struct str variables, struct err *err)
+static void put_quoted(struct str text, struct buf *out)
 {
-    AUTO_BUF struct buf text = {0};
+    buf_put_char(out, '\'');
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '\'')
+            buf_put_cstr(out, "'\\''");
+        else
+            buf_put_char(out, text.ptr[i]);
+    buf_put_char(out, '\'');
+}
+
+/* Before the code and on its first line, so that lines keep their numbers. Names were checked. */
+static void put_variables(struct str variables, struct buf *out)
+{
     struct str variable;
     while (str_split(&variables, '\0', &variable)) {
         size_t at = str_find_char(variable, '=');
         if (at == variable.len)
             continue;
-        buf_printf(&text, "export %.*s='", (int)at, variable.ptr);
-        for (size_t i = at + 1; i < variable.len; i++)
-            if (variable.ptr[i] == '\'')
-                buf_put_cstr(&text, "'\\''");
-            else
-                buf_put_char(&text, variable.ptr[i]);
-        buf_put_cstr(&text, "'; ");
+        buf_printf(out, "export %.*s=", (int)at, variable.ptr);
+        put_quoted(str_slice(variable, at + 1, variable.len), out);
+        buf_put_cstr(out, "; ");
     }
-    return fd_write_all(code_file, buf_str(&text), err);
 }
 
 static int put_code(struct str code, struct str variables, struct err *err)
 {
+    AUTO_BUF struct buf text = buf_with_limit((size_t)5 * FRAME_MAX); /* a quote becomes four */
+    put_variables(variables, &text);
+    buf_put_cstr(&text, "eval ");
+    put_quoted(code, &text);
     if (ftruncate(code_file, 0) < 0 || lseek(code_file, 0, SEEK_SET) < 0)
         return err_sys(err, errno, "hand over the code");
-    return put_variables(variables, err) < 0 ? -1 : fd_write_all(code_file, code, err);
+    return fd_write_all(code_file, buf_str(&text), err);
+}
+
+/* The cell is in its file: has the shell run it. */
+static int put_step(const struct shell *shell, struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    if (shell->last != 0)
+        buf_printf(&text, status_before, shell->last);
+    buf_put_cstr(&text, step);
+    return fd_write_all(shell->in, buf_str(&text), err);
 }
 
 /* -1 when the shell ended instead. */
@@ -135,9 +160,10 @@ static int read_status(const struct shell *shell)
 
 static int run(struct shell *shell, struct str code, struct str variables, struct err *err)
 {
-    if (put_code(code, variables, err) < 0 || fd_write_all(shell->in, str_of(step), err) < 0)
+    if (put_code(code, variables, err) < 0 || put_step(shell, err) < 0)
         return -1;
     int status = read_status(shell);
+    shell->last = status;
     if (status >= 0)
         return status;
     status = shell_bury(shell);
@@ -147,7 +173,7 @@ static int run(struct shell *shell, struct str code, struct str variables, struc
     return status;
 }
 
-static void finish(uint32_t id, uint32_t count, int status)
+static void finish(uint32_t id, uint32_t count, int status, bool is_lost)
 {
     char number[16];
     AUTO_BUF struct buf out = {0};
@@ -156,7 +182,7 @@ static void finish(uint32_t id, uint32_t count, int status)
         struct str texts[] = {STR("ExitStatus"), str_of(number), STR(""), STR("")};
         say(FRAME_ERROR, id, texts, countof(texts));
     }
-    frame_write_numbers(&out, FRAME_DONE, id, (uint32_t[]){count, status == 0}, 2);
+    frame_write_numbers(&out, FRAME_DONE, id, (uint32_t[]){count, status == 0, is_lost}, 3);
     struct err err;
     if (fd_write_all(LINE, buf_str(&out), &err) < 0)
         _exit(0);
@@ -195,10 +221,11 @@ static int serve(struct err *err)
         struct str code, language, variables;
         if (frame.type == FRAME_RUN && frame_bytes(&frame, &code) &&
             frame_bytes(&frame, &language) && frame_bytes(&frame, &variables)) {
+            pid_t before = shell.pid;
             int status = run(&shell, code, variables, err);
             if (status < 0)
                 return -1;
-            finish(frame.id, ++count, status);
+            finish(frame.id, ++count, status, shell.pid != before);
         }
         buf_consume(&in, (size_t)size);
     }

@@ -46,22 +46,6 @@ static int add_mount(struct exec_request *request, const char *option, const cha
     return 0;
 }
 
-static int add_env(struct exec_request *request, const char *value, struct err *err)
-{
-    if (strchr(value, '=') != NULL) {
-        exec_set_env(request, value);
-        return 0;
-    }
-    size_t len = strlen(value);
-    for (size_t i = 0; environ[i] != NULL; i++)
-        if (strncmp(environ[i], value, len) == 0 && environ[i][len] == '=') {
-            exec_set_env(request, environ[i]);
-            return 0;
-        }
-    return err_set(err, ERR_INVALID, "exec: --env %s: there is no such variable here to copy",
-                   value);
-}
-
 static int read_env(const struct cli_call *call, struct exec_request *request, struct err *err)
 {
     static const char *const always[] = {
@@ -72,11 +56,11 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
     for (size_t i = 0; i < countof(always); i++)
         exec_set_env(request, always[i]);
     exec_net_set_env(request);
-    if (request->command.tty && add_env(request, "TERM", err) < 0)
+    if (request->command.tty && exec_add_env(request, "TERM", err) < 0)
         exec_set_env(request, "TERM=xterm-256color");
     for (size_t i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "env") == 0 &&
-            add_env(request, call->given[i].value, err) < 0)
+            exec_add_env(request, call->given[i].value, err) < 0)
             return -1;
     request->command.env = request->env;
     return 0;

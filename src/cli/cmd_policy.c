@@ -116,8 +116,8 @@ static int expand_groups(const struct cli_call *call, struct policy **policy, st
         return 0;
     if (config_load(cli_value(call, "config"), &config, err) < 0)
         return -1;
-    policy_put_servers(config, &servers);
-    struct group_sources from = {.dns_servers = servers.len > 0 ? buf_cstr(&servers) : NULL};
+    struct group_sources from;
+    config_group_sources(config, &servers, &from);
     for (size_t i = 0; i < GROUP_COUNT; i++) {
         if ((named & 1U << i) == 0)
             continue;

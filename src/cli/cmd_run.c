@@ -92,6 +92,18 @@ static int read_hints(const struct cli_call *call, struct hints *hints, struct e
     return 0;
 }
 
+bool run_env(const char *given, struct str *ret_name, struct str *ret_value)
+{
+    struct str text = str_of(given);
+    size_t equals = str_find_char(text, '=');
+    const char *own = equals < text.len ? given + equals + 1 : getenv(given);
+    if (own == NULL)
+        return false;
+    *ret_name = str_slice(text, 0, equals);
+    *ret_value = str_of(own);
+    return true;
+}
+
 /* {"NAME": "value"} of the names that were granted, and the placeholders of secrets. */
 static void read_env(const struct cli_call *call, const struct run_request *request,
                      struct buf *out)
@@ -99,11 +111,10 @@ static void read_env(const struct cli_call *call, const struct run_request *requ
     struct json_out json = {.buf = out};
     json_begin_object(&json);
     for (size_t i = 0; i < call->given_count; i++) {
-        if (strcmp(call->given[i].option->name, "env") != 0)
-            continue;
-        const char *value = getenv(call->given[i].value);
-        if (value != NULL)
-            json_key(&json, call->given[i].value), json_put_cstr(&json, value);
+        struct str name, value;
+        if (strcmp(call->given[i].option->name, "env") == 0 &&
+            run_env(call->given[i].value, &name, &value))
+            json_key_str(&json, name), json_put_str(&json, value);
     }
     run_bridges_put_env(request->bridges, &json);
     json_end_object(&json);
@@ -260,13 +271,8 @@ static int read_request(const struct cli_call *call, const char *file, struct ru
 /* What only isolates have is refused by name where a kernel runs. */
 static int check_kernel_options(const struct cli_call *call, struct err *err)
 {
-    static const char *const isolates_only[] = {"env", "hint"};
-    for (size_t i = 0; i < countof(isolates_only); i++)
-        for (size_t j = 0; j < call->given_count; j++)
-            if (strcmp(call->given[j].option->name, isolates_only[i]) == 0)
-                return err_set(err, ERR_INVALID, "--%s does not go with --runtime",
-                               isolates_only[i]);
-    return 0;
+    return cli_has(call, "hint") ? err_set(err, ERR_INVALID, "--hint does not go with --runtime")
+                                 : 0;
 }
 
 static int run_runtime(const struct cli_call *call, const char *name, const char *file,
@@ -284,8 +290,8 @@ static int run_runtime(const struct cli_call *call, const char *name, const char
 /* Limits, files and the network are those of the place. */
 static int run_elsewhere(const struct cli_call *call, const char *file, struct err *err)
 {
-    static const char *const places_own[] = {"workspace",  "memory",    "cpus",   "env",
-                                             "allow-host", "deny-host", "secret", "hint"};
+    static const char *const places_own[] = {"workspace", "memory", "cpus", "allow-host",
+                                             "deny-host", "secret", "hint"};
     AUTO_BUF struct buf code = buf_with_limit(CODE_BYTES_MAX);
     for (size_t i = 0; i < countof(places_own); i++)
         if (cli_has(call, places_own[i]))
@@ -359,7 +365,10 @@ static const struct cli_option run_options[] = {
     {.name = "cpus",
      .value = "N",
      .help = "With --runtime: processor cores, such as 0.5, or none (default 1)"},
-    {.name = "env", .value = "NAME", .help = "Grant process.env.NAME", .repeated = true},
+    {.name = "env",
+     .value = "NAME[=VALUE]",
+     .help = "A variable for the code; NAME alone copies yours",
+     .repeated = true},
     NET_OPTIONS("Let the code reach this host, a group, or 'public' (none)",
                 "Let requests to HOST carry a key that the code never sees (none)"),
     {.name = "hint",

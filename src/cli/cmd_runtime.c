@@ -13,14 +13,14 @@
 
 enum { REDRAW_MS = 100 };
 
-static int find_data_dir(const struct cli_call *call, char out[RUNTIME_PATH_MAX], struct err *err)
+static int open_config(const struct cli_call *call, struct config **ret_config,
+                       char ret_data_dir[RUNTIME_PATH_MAX], struct err *err)
 {
-    AUTO_CONFIG struct config *config = NULL;
-    if (config_load(cli_value(call, "config"), &config, err) < 0)
+    if (config_load(cli_value(call, "config"), ret_config, err) < 0)
         return -1;
-    if (config->server.data_dir.len == 0)
+    if ((*ret_config)->server.data_dir.len == 0)
         return err_set(err, ERR_INVALID, "no home directory: set SANDGLASS_HOME");
-    return str_to_cstr(config->server.data_dir, out, RUNTIME_PATH_MAX, err);
+    return str_to_cstr((*ret_config)->server.data_dir, ret_data_dir, RUNTIME_PATH_MAX, err);
 }
 
 /* ---- ls ---- */
@@ -96,11 +96,12 @@ static void put_line(const struct look *look, struct buf *out)
 static int list(const struct cli_call *call, struct err *err)
 {
     static struct look look;
+    AUTO_CONFIG struct config *config = NULL;
     char data_dir[RUNTIME_PATH_MAX];
     AUTO_BUF struct buf text = {0};
     struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
     bool as_json = cli_has(call, "json");
-    if (find_data_dir(call, data_dir, err) < 0)
+    if (open_config(call, &config, data_dir, err) < 0)
         return -1;
     if (as_json)
         json_begin_array(&json);
@@ -176,6 +177,7 @@ static void report(const struct look *look, bool added, bool as_json)
 static int add(const struct cli_call *call, struct err *err)
 {
     static struct look look;
+    AUTO_CONFIG struct config *config = NULL;
     char data_dir[RUNTIME_PATH_MAX];
     const struct runtime *runtime;
     bool added = false;
@@ -184,9 +186,10 @@ static int add(const struct cli_call *call, struct err *err)
                          .file = cli_value(call, "file"),
                          .progress = on_progress,
                          .ctx = &meter};
-    if (find_data_dir(call, data_dir, err) < 0 ||
+    if (open_config(call, &config, data_dir, err) < 0 ||
         runtime_named(str_of(call->args[0]), &runtime, err) < 0)
         return -1;
+    how.npm_registry = config->packages.npm_registry;
     int done = runtime_add(runtime, &how, &added, err);
     end_line(&meter);
     if (done < 0)
@@ -201,9 +204,10 @@ static int add(const struct cli_call *call, struct err *err)
 static int rm(const struct cli_call *call, struct err *err)
 {
     static struct look look;
+    AUTO_CONFIG struct config *config = NULL;
     char data_dir[RUNTIME_PATH_MAX];
     const struct runtime *runtime;
-    if (find_data_dir(call, data_dir, err) < 0 ||
+    if (open_config(call, &config, data_dir, err) < 0 ||
         runtime_named(str_of(call->args[0]), &runtime, err) < 0 ||
         runtime_remove(runtime, data_dir, err) < 0)
         return -1;
@@ -240,8 +244,9 @@ const struct cli_verb cmd_runtime_add = {
     .args = "NAME",
     .summary = "Bring a runtime that this machine lacks",
     .details =
-        "Node and Deno come as npm packages of a pinned version from the registry that this "
-        "machine is configured for (npm_config_registry, .npmrc, npm's own default; an authority "
+        "Node and Deno come as npm packages of a pinned version from the registry that "
+        "config.toml names (packages.npm_registry), else from that which this machine is "
+        "configured for (npm_config_registry, .npmrc, npm's own default; an authority "
         "that the system does not know by npm_config_cafile or NODE_EXTRA_CA_CERTS). The package "
         "is compared with the digest that sandglass holds before anything reads it, unpacked in a "
         "jail, tried, and put into runtimes/ of the data directory, read-only. A download that "

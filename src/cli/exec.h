@@ -16,13 +16,13 @@ struct err;
 struct exec_net;
 struct json_out;
 
-enum { EXEC_ENV_MAX = 128, EXEC_KEPT_MAX = 1 << 20 };
+enum { EXEC_ENV_MAX = 256, EXEC_KEPT_MAX = 1 << 20 };
 
 struct exec_request {
     struct jail_plan plan;
     struct jail_command command;
     const char *argv[258];
-    const char *env[EXEC_ENV_MAX + 8];
+    const char *env[EXEC_ENV_MAX]; /* more than options can give; NULL behind the last */
     size_t env_count;
     int64_t timeout_ms; /* 0: none */
     bool json;
@@ -72,6 +72,8 @@ int exec_check_host(const struct exec_request *request, const struct jail_host *
                     struct exec_result *result, struct err *err) MUST_USE;
 /* "NAME=VALUE", which stays the caller's. The last of a name wins, as in a shell. */
 void exec_set_env(struct exec_request *request, const char *pair);
+/* What --env gives: such a pair, or the name of a variable of ours. */
+int exec_add_env(struct exec_request *request, const char *given, struct err *err) MUST_USE;
 
 /* Runs it in a fresh jail with a warden of its own. Without json the streams are ours. */
 int exec_run(struct exec_request *request, struct exec_result *ret_result,

@@ -407,7 +407,21 @@ void exec_set_env(struct exec_request *request, const char *pair)
             request->env[i] = pair;
             return;
         }
+    assert(request->env_count + 1 < EXEC_ENV_MAX);
     request->env[request->env_count++] = pair;
+}
+
+int exec_add_env(struct exec_request *request, const char *given, struct err *err)
+{
+    const char *pair = strchr(given, '=') != NULL ? given : NULL;
+    size_t len = strlen(given);
+    for (size_t i = 0; pair == NULL && environ[i] != NULL; i++)
+        if (strncmp(environ[i], given, len) == 0 && environ[i][len] == '=')
+            pair = environ[i];
+    if (pair == NULL)
+        return err_set(err, ERR_INVALID, "--env %s: there is no such variable here to copy", given);
+    exec_set_env(request, pair);
+    return 0;
 }
 
 void exec_request_done(struct exec_request *request)

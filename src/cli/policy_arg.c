@@ -90,8 +90,8 @@ static int read_options(const struct cli_call *call, const struct config *config
                         struct wanted *wanted, struct err *err)
 {
     AUTO_BUF struct buf servers = {0};
-    policy_put_servers(config, &servers);
-    struct group_sources sources = {.dns_servers = servers.len > 0 ? buf_cstr(&servers) : NULL};
+    struct group_sources sources;
+    config_group_sources(config, &servers, &sources);
     for (size_t i = 0; i < call->given_count; i++) {
         const char *name = call->given[i].option->name;
         if ((strcmp(name, "allow-host") == 0 || strcmp(name, "deny-host") == 0) &&

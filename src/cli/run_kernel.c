@@ -243,11 +243,17 @@ static int make_plan(const struct cli_call *call, struct exec_request *request, 
     return 0;
 }
 
-static void set_env(const struct runtime *runtime, struct exec_request *request)
+static int set_env(const struct cli_call *call, const struct runtime *runtime,
+                   struct exec_request *request, struct err *err)
 {
     for (size_t i = 0; runtime->env[i] != NULL; i++)
         exec_set_env(request, runtime->env[i]);
     exec_net_set_env(request);
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "env") == 0 &&
+            exec_add_env(request, call->given[i].value, err) < 0)
+            return -1;
+    return 0;
 }
 
 /* What --lang says, else the file's ending, else what the runtime takes for granted. */
@@ -324,6 +330,7 @@ int run_in_kernel(const struct cli_call *call, const struct config *config, stru
         make_plan(call, &request, err) < 0)
         return -1;
     runtime_places_plan(runtime, &places, &request.plan);
-    set_env(runtime, &request);
+    if (set_env(call, runtime, &request, err) < 0)
+        return -1;
     return run_cell(&run, runtime, code, language, err);
 }

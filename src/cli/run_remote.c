@@ -14,6 +14,17 @@ struct watching {
     struct err failure;
 };
 
+static void put_env(const struct cli_call *call, struct json_out *out)
+{
+    struct str name, value;
+    json_key(out, "env"), json_begin_object(out);
+    for (size_t i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "env") == 0 &&
+            run_env(call->given[i].value, &name, &value))
+            json_key_str(out, name), json_put_str(out, value);
+    json_end_object(out);
+}
+
 static void put_body(const struct cli_call *call, struct str code, int64_t timeout_ms,
                      struct buf *body)
 {
@@ -27,6 +38,8 @@ static void put_body(const struct cli_call *call, struct str code, int64_t timeo
             json_key(&out, words[i]), json_put_cstr(&out, cli_value(call, words[i]));
     if (lang != NULL)
         json_key(&out, "language"), json_put_cstr(&out, lang);
+    if (cli_has(call, "env"))
+        put_env(call, &out);
     if (timeout_ms > 0)
         json_key(&out, "timeoutMs"), json_put_i64(&out, timeout_ms);
     json_end_object(&out);

@@ -92,9 +92,11 @@ static void put_without_user(struct str text, struct buf *out)
     size_t from = begin < text.len ? begin + 3 : 0;
     struct str rest = str_slice(text, from, text.len);
     struct str authority = str_slice(rest, 0, str_find_char(rest, '/'));
-    size_t at = str_find_char(authority, '@');
+    size_t host = authority.len; /* behind the last '@': a password may have some */
+    while (host > 0 && authority.ptr[host - 1] != '@')
+        host--;
     buf_put(out, str_slice(text, 0, from));
-    buf_put(out, at < authority.len ? str_slice(rest, at + 1, rest.len) : rest);
+    buf_put(out, str_slice(rest, host, rest.len));
 }
 
 static int add_url(struct str text, const struct group_sources *sources, struct group_hosts *hosts,
@@ -150,6 +152,11 @@ struct found {
     struct buf others; /* lines: of scopes, and extra ones */
 };
 
+/* Variables of a group's installers: npm hears the first of its own, Deno the second. */
+struct variables {
+    const char *first[2], *others, *trusted;
+};
+
 static void found_done(struct found *found)
 {
     buf_done(&found->first);
@@ -197,83 +204,136 @@ static void ask(const struct group_sources *sources, const char *const *argv, st
         buf_clear(&found->first);
 }
 
+/* pip takes an index without TLS for one only where it is told to trust the host. */
+static void put_trusted(const char *name, struct str urls, struct buf *out)
+{
+    AUTO_BUF struct buf hosts = {0};
+    struct str text;
+    struct url url;
+    struct err ignored;
+    while (str_split(&urls, ' ', &text))
+        if (str_starts(text, STR("http://")) && url_parse(text, &url, &ignored) == 0)
+            buf_printf(&hosts, "%s%s:%d", hosts.len > 0 ? " " : "", url.host.text, url.port);
+    if (hosts.len > 0)
+        buf_printf(out, "%s=%s\n", name, buf_cstr(&hosts));
+}
+
+static void put_settings(const struct variables *names, const struct buf *first,
+                         const struct buf *others, struct buf *out)
+{
+    for (size_t i = 0; i < countof(names->first) && names->first[i] != NULL; i++)
+        buf_printf(out, "%s=%s\n", names->first[i], buf_cstr(first));
+    if (names->others != NULL && others->len > 0)
+        buf_printf(out, "%s=%s\n", names->others, buf_cstr(others));
+    if (names->trusted != NULL) {
+        AUTO_BUF struct buf all = {0};
+        buf_printf(&all, "%s %s", buf_cstr(first), buf_cstr(others));
+        put_trusted(names->trusted, buf_str(&all), out);
+    }
+}
+
 /* A host that nobody has named is not let through: which registry is meant is the machine's word.
  */
-static int add_found(const struct found *found, const char *remedy, const char *setting,
+static int add_found(const struct found *found, const char *remedy, const struct variables *names,
                      const struct group_sources *sources, struct group_hosts *hosts,
                      struct err *err)
 {
-    AUTO_BUF struct buf shown = {0};
+    AUTO_BUF struct buf shown = {0}, others = {0};
     if (found->first.len == 0)
         return err_set(err, ERR_INVALID,
-                       "this machine names no registry for the group: set %s, or %s", setting,
-                       remedy);
+                       "this machine names no registry for the group: set %s, or %s",
+                       names->first[0], remedy);
     if (add_url(buf_str(&found->first), sources, hosts, &shown, err) < 0)
         return -1;
-    buf_printf(&hosts->settings, "%s=%s\n", setting, buf_cstr(&shown));
     struct str rest = buf_str(&found->others), line;
-    while (str_split(&rest, '\n', &line))
-        if (line.len > 0 && add_url(line, sources, hosts, NULL, err) < 0)
+    while (str_split(&rest, '\n', &line)) {
+        if (line.len == 0)
+            continue;
+        if (others.len > 0)
+            buf_put_char(&others, ' ');
+        if (add_url(line, sources, hosts, &others, err) < 0)
             return -1;
+    }
+    put_settings(names, &shown, &others, &hosts->settings);
     return 0;
 }
 
 /* The groups. The first place that says something wins, as with the installers themselves. A
  * project's own .npmrc is not among them: it belongs to the code that is to be fenced. */
 
-static int expand_npm(const struct group_sources *sources, const char *home, const char *etc,
-                      struct group_hosts *hosts, struct err *err)
+static void read_npm(const struct group_sources *sources, const char *home, const char *etc,
+                     struct found *found)
 {
-    AUTO(found_done) struct found found = {0};
     static const char *const variables[] = {"npm_config_registry", "NPM_CONFIG_REGISTRY"};
     for (size_t i = 0; i < countof(variables); i++)
         if (env_of(sources, variables[i]) != NULL)
-            note(&found, STR("registry"), str_of(env_of(sources, variables[i])));
+            note(found, STR("registry"), str_of(env_of(sources, variables[i])));
     const char *own = env_of(sources, "NPM_CONFIG_USERCONFIG");
     if (own != NULL)
-        read_settings(own, &found);
+        read_settings(own, found);
     else
-        read_settings_in(home, ".npmrc", &found);
-    read_settings_in(etc, "npmrc", &found);
+        read_settings_in(home, ".npmrc", found);
+    read_settings_in(etc, "npmrc", found);
     static const char *const argv[] = {"npm", "config", "get", "registry", NULL};
-    ask(sources, argv, &found);
-    return add_found(&found, "'registry = URL' in ~/.npmrc", "npm_config_registry", sources, hosts,
-                     err);
+    ask(sources, argv, found);
 }
 
-static int expand_pypi(const struct group_sources *sources, const char *home, const char *etc,
-                       struct group_hosts *hosts, struct err *err)
+static void read_pypi(const struct group_sources *sources, const char *home, const char *etc,
+                      struct found *found)
 {
-    AUTO(found_done) struct found found = {0};
     const char *index = env_of(sources, "PIP_INDEX_URL");
     const char *extra = env_of(sources, "PIP_EXTRA_INDEX_URL");
     const char *own = env_of(sources, "PIP_CONFIG_FILE");
     if (index != NULL)
-        note(&found, STR("index-url"), str_of(index));
+        note(found, STR("index-url"), str_of(index));
     if (extra != NULL)
-        note(&found, STR("extra-index-url"), str_of(extra));
+        note(found, STR("extra-index-url"), str_of(extra));
     if (own != NULL)
-        read_settings(own, &found);
-    read_settings_in(home, ".config/pip/pip.conf", &found);
-    read_settings_in(home, ".pip/pip.conf", &found);
-    read_settings_in(etc, "pip.conf", &found);
+        read_settings(own, found);
+    read_settings_in(home, ".config/pip/pip.conf", found);
+    read_settings_in(home, ".pip/pip.conf", found);
+    read_settings_in(etc, "pip.conf", found);
     static const char *const argv[] = {
         "python3", "-Ic", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)",
         NULL};
-    ask(sources, argv, &found);
-    return add_found(&found, "'index-url = URL' in pip.conf", "PIP_INDEX_URL", sources, hosts, err);
+    ask(sources, argv, found);
+}
+
+static const struct group {
+    void (*read)(const struct group_sources *sources, const char *home, const char *etc,
+                 struct found *found);
+    struct variables variables;
+    const char *remedy;
+} groups[GROUP_COUNT] = {
+    [GROUP_NPM] = {read_npm,
+                   {.first = {"npm_config_registry", "NPM_CONFIG_REGISTRY"}},
+                   "'registry = URL' in ~/.npmrc, or packages.npm_registry in config.toml"},
+    [GROUP_PYPI] = {read_pypi,
+                    {.first = {"PIP_INDEX_URL"},
+                     .others = "PIP_EXTRA_INDEX_URL",
+                     .trusted = "PIP_TRUSTED_HOST"},
+                    "'index-url = URL' in pip.conf, or packages.pypi_index in config.toml"},
+};
+
+/* What the operator has named for us stands alone. */
+static int expand(size_t group, const struct group_sources *sources, struct group_hosts *hosts,
+                  struct err *err)
+{
+    AUTO(found_done) struct found found = {0};
+    const char *home = sources->home != NULL ? sources->home : env_of(sources, "HOME");
+    const char *etc = sources->etc != NULL ? sources->etc : "/etc";
+    buf_put(&found.first, sources->registries[group]);
+    if (found.first.len == 0)
+        groups[group].read(sources, home, etc, &found);
+    return add_found(&found, groups[group].remedy, &groups[group].variables, sources, hosts, err);
 }
 
 int group_expand(struct str name, const struct group_sources *sources, struct group_hosts *hosts,
                  struct err *err)
 {
     static const struct group_sources machine;
-    const struct group_sources *from = sources == NULL ? &machine : sources;
-    const char *home = from->home != NULL ? from->home : env_of(from, "HOME");
-    const char *etc = from->etc != NULL ? from->etc : "/etc";
-    if (str_eq(name, STR("npm")))
-        return expand_npm(from, home, etc, hosts, err);
-    if (str_eq(name, STR("pypi")))
-        return expand_pypi(from, home, etc, hosts, err);
+    for (size_t i = 0; i < GROUP_COUNT; i++)
+        if (str_eq(name, str_of(group_name(i))))
+            return expand(i, sources == NULL ? &machine : sources, hosts, err);
     return err_set(err, ERR_NOT_FOUND, "no group '%.*s'; there are npm and pypi", STR_ARG(name));
 }

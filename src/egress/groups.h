@@ -21,6 +21,7 @@ void group_hosts_done(struct group_hosts *hosts);
 
 /* The places that configuration is read from; NULL for the machine's own. */
 struct group_sources {
+    struct str registries[GROUP_COUNT];   /* URLs instead of all else; empty: none */
     const char *home;                     /* $HOME */
     const char *etc;                      /* "/etc" */
     const char *(*env)(const char *name); /* getenv */

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/secret.h"
 #include "base/sys.h"
+#include "egress/groups.h"
 #include "egress/secrets.h"
 #include "engine/config_schema.h"
 
@@ -375,6 +376,18 @@ const struct config_bound_secret *config_bound_secret(const struct config *confi
         if (str_eq(config->bound_secrets.items[i].name, name))
             return &config->bound_secrets.items[i];
     return NULL;
+}
+
+void config_group_sources(const struct config *config, struct buf *servers,
+                          struct group_sources *ret_sources)
+{
+    const struct config_list *names = &config->egress.dns_servers;
+    for (size_t i = 0; i < names->len; i++)
+        buf_printf(servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(names->items[i]));
+    *ret_sources =
+        (struct group_sources){.registries = {[GROUP_NPM] = config->packages.npm_registry,
+                                              [GROUP_PYPI] = config->packages.pypi_index},
+                               .dns_servers = servers->len > 0 ? buf_cstr(servers) : NULL};
 }
 
 bool config_names_tenant(const struct config_list *tenants, struct str tenant)

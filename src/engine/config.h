@@ -11,6 +11,7 @@
 
 struct buf;
 struct err;
+struct group_sources;
 struct secret;
 struct secret_rule;
 struct toml_table;
@@ -110,6 +111,11 @@ struct config_egress {
     int64_t head_bytes, answer_bytes;
 };
 
+/* Where packages come from; empty: what the machine's own installers use. */
+struct config_packages {
+    struct str npm_registry, pypi_index;
+};
+
 /* A key that sandboxes use unseen; egress/secrets.h says how. */
 struct config_bound_secret {
     struct str name;
@@ -146,6 +152,7 @@ struct config {
     struct config_isolate isolate;
     struct config_limits limits;
     struct config_egress egress;
+    struct config_packages packages;
     CONFIG_ARRAY(struct config_bound_secret) bound_secrets;
     CONFIG_ARRAY(struct config_zones) zones;
     struct config_bridges bridges;
@@ -173,6 +180,10 @@ const struct config_bound_secret *config_bound_secret(const struct config *confi
 /* The same as the rule that --secret would give. INVALID. */
 int config_secret_rule(const struct config_bound_secret *secret, struct secret_rule *ret_rule,
                        struct err *err) MUST_USE;
+
+/* What groups of hosts stand for by this configuration. It points into both. */
+void config_group_sources(const struct config *config, struct buf *servers,
+                          struct group_sources *ret_sources);
 
 /* "*", or the tenant by name. */
 bool config_names_tenant(const struct config_list *tenants, struct str tenant);

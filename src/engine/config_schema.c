@@ -209,6 +209,13 @@ const struct config_key config_keys[] = {
      .help = "Bytes of the body of an HTTP answer that the gate reads; 0: no limit, and 4 MiB for "
              "an isolate's fetch, which never takes more"},
 
+    {"", "packages", CONFIG_TABLE, AT(config, packages), .opens = "packages",
+     .help = "Where packages and added runtimes come from: what the groups npm and pypi stand for"},
+    {"packages", "npm_registry", TEXT(CONFIG_URL), AT(config_packages, npm_registry),
+     .note = "npm's own on this machine", .help = "Registry of npm packages"},
+    {"packages", "pypi_index", TEXT(CONFIG_URL), AT(config_packages, pypi_index),
+     .note = "pip's own on this machine", .help = "Index of Python packages, as for pip"},
+
     {"", "secrets", CONFIG_MAP, AT(config, bound_secrets), .opens = "secrets.*",
      .size = sizeof(struct config_bound_secret), .max = 64,
      .help = "Keys that sandboxes use and never see: one table [secrets.NAME] each, given to a "

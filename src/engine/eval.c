@@ -87,7 +87,7 @@ static bool isolate_lang_of(const struct eval_spec *spec, enum isolate_lang *ret
     if (spec->runtime.len > 0 && !str_eq(spec->runtime, STR("js")))
         return false;
     for (size_t i = 0; i < countof(rows); i++)
-        if (str_eq(spec->language, str_of(rows[i].name))) {
+        if (str_eq_nocase(spec->language, str_of(rows[i].name))) {
             *ret_lang = rows[i].lang;
             return true;
         }

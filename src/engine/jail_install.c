@@ -89,13 +89,13 @@ int install_start(struct context *context, const struct str *packages, size_t co
     AUTO_ARENA struct arena arena = {0};
     const char *argv[PACKAGE_ARGS_MAX];
     struct place *place = context->place;
+    if (package_command(context->runtime, packages, count, &arena, argv, err) < 0)
+        return -1;
     if (place->net == NULL || network_is_offline(place->net))
         return err_set(
             err, ERR_FORBIDDEN,
             "the sandbox has no network to install it from; give it a policy that allows "
             "the registry (network: \"allow HOST\", or \"allow npm, pypi\")");
-    if (package_command(context->runtime, packages, count, &arena, argv, err) < 0)
-        return -1;
     struct install *install = mem_alloc(sizeof *install);
     *install = (struct install){.place = place, .done = done, .ctx = ctx, .is_beginning = true};
     struct exec_plan plan = {.argv = argv, .env = context_env(context, &arena)};

@@ -31,7 +31,8 @@ struct groups {
 struct looking {
     struct job job;
     struct groups *groups; /* NULL: nobody waits any more */
-    struct buf dns_servers;
+    struct group_sources sources;
+    struct buf servers; /* that they point to */
     struct group_hosts hosts[GROUP_COUNT];
     struct err errs[GROUP_COUNT];
 };
@@ -39,11 +40,9 @@ struct looking {
 static void run_look(struct job *job)
 {
     struct looking *looking = (struct looking *)job;
-    struct group_sources sources = {
-        .dns_servers = looking->dns_servers.len > 0 ? buf_cstr(&looking->dns_servers) : NULL};
     for (size_t i = 0; i < GROUP_COUNT; i++)
-        if (group_expand(str_of(group_name(i)), &sources, &looking->hosts[i], &looking->errs[i]) ==
-            0)
+        if (group_expand(str_of(group_name(i)), &looking->sources, &looking->hosts[i],
+                         &looking->errs[i]) == 0)
             looking->errs[i] = (struct err){0};
 }
 
@@ -80,7 +79,7 @@ static void look_done(struct job *job, bool canceled)
     } else {
         drop_hosts(looking->hosts);
     }
-    buf_done(&looking->dns_servers);
+    buf_done(&looking->servers);
     free(looking);
     if (groups != NULL)
         call_wants(groups);
@@ -88,15 +87,13 @@ static void look_done(struct job *job, bool canceled)
 
 static void look_up(struct groups *groups)
 {
-    const struct config_list *servers = &groups->engine->config->egress.dns_servers;
     struct err err = {0};
     if (groups->looking != NULL)
         return;
     struct looking *looking = mem_alloc(sizeof *looking);
     looking->job = (struct job){.run = run_look, .done = look_done};
     looking->groups = groups;
-    for (size_t i = 0; i < servers->len; i++)
-        buf_printf(&looking->dns_servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(servers->items[i]));
+    config_group_sources(groups->engine->config, &looking->servers, &looking->sources);
     groups->looking = looking;
     if (pool_submit(groups->engine->pool, &looking->job, &err) < 0)
         look_done(&looking->job, true); /* the next who asks tries again */

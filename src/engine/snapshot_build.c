@@ -396,10 +396,8 @@ static void find_hosts(struct job *job)
 {
     struct building *building = (struct building *)job;
     AUTO_BUF struct buf servers = {0};
-    const struct config_list *names = &building->engine->config->egress.dns_servers;
-    for (size_t i = 0; i < names->len; i++)
-        buf_printf(&servers, "%s%.*s", i > 0 ? "," : "", STR_ARG(names->items[i]));
-    struct group_sources sources = {.dns_servers = servers.len > 0 ? buf_cstr(&servers) : NULL};
+    struct group_sources sources;
+    config_group_sources(building->engine->config, &servers, &sources);
     bool wants[countof(installers)] = {false};
     for (size_t i = 0; i < building->count; i++)
         wants[is_python(building->list[i].package)] = true;

@@ -21,7 +21,7 @@ enum frame_type {
     FRAME_READY = 128, /* version */
     FRAME_DISPLAY,     /* count, then that many times: MIME type, bytes */
     FRAME_ERROR,       /* name, message, traceback, module that is missing or "" */
-    FRAME_DONE,        /* number of the run, 1 when it did not fail */
+    FRAME_DONE,        /* number of the run, 1 when it did not fail; 1 when variables are gone */
     FRAME_COPIED,      /* 1 when it did not fail, or why not */
 };
 

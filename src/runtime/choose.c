@@ -12,7 +12,7 @@ static struct str known_language(struct str language)
                  {"js", "javascript"},  {"ts", "javascript"},   {"typescript", "javascript"},
                  {"tsx", "javascript"}, {"node", "javascript"}, {"ecmascript", "javascript"}};
     for (size_t i = 0; i < countof(words); i++)
-        if (str_eq(language, str_of(words[i].word)))
+        if (str_eq_nocase(language, str_of(words[i].word)))
             return str_of(words[i].language);
     return language;
 }
@@ -34,7 +34,7 @@ bool runtime_speaks(const struct runtime *runtime, struct str name, struct str l
 {
     return (name.len == 0 || str_eq(name, str_of(runtime->name))) &&
            (language.len == 0 || str_eq(language, str_of(runtime->name)) ||
-            str_eq(known_language(language), str_of(runtime->language)));
+            str_eq_nocase(known_language(language), str_of(runtime->language)));
 }
 
 /* The first that this machine has; when it has none, what the one would need that is best added. */
@@ -52,8 +52,24 @@ static int find_language(struct str language, const struct runtime **ret_runtime
             *err = why;
         is_known = true;
     }
-    /* Not known: runtime_find names those that there are. */
-    return is_known ? -1 : runtime_find(language, ret_runtime, err);
+    return is_known ? -1
+                    : err_set(err, ERR_NOT_FOUND,
+                              "nothing here runs '%.*s'; there are python, javascript, typescript "
+                              "and bash",
+                              STR_ARG(str_slice(language, 0, 40)));
+}
+
+static int find_named(struct str name, struct str language, const struct runtime **ret_runtime,
+                      struct err *err)
+{
+    const struct runtime *row;
+    if (runtime_find(name, &row, err) < 0)
+        return -1;
+    if (!runtime_speaks(row, name, language))
+        return err_set(err, ERR_INVALID, "runtime '%s' does not run %.*s", row->name,
+                       STR_ARG(str_slice(language, 0, 40)));
+    *ret_runtime = row;
+    return 0;
 }
 
 int runtime_choose(struct str name, struct str language, struct str own,
@@ -61,7 +77,7 @@ int runtime_choose(struct str name, struct str language, struct str own,
 {
     const struct runtime *row = find_row(own);
     if (name.len > 0)
-        return runtime_find(name, ret_runtime, err);
+        return find_named(name, language, ret_runtime, err);
     if (language.len == 0)
         return runtime_find(own, ret_runtime, err);
     if (runtime_is_name(language))

@@ -230,7 +230,7 @@ static bool read_display(struct frame *frame, struct kernel_event *event)
 
 static bool read_done(struct kernel *kernel, struct frame *frame, struct kernel_event *event)
 {
-    uint32_t ok;
+    uint32_t ok, lost;
     /* Who has run the code has read all of it. */
     if (!kernel->busy || kernel->is_copying || kernel->out.len > 0 ||
         frame->id != kernel->next_id || !frame_number(frame, &event->count) ||
@@ -238,6 +238,7 @@ static bool read_done(struct kernel *kernel, struct frame *frame, struct kernel_
         return false;
     event->type = KERNEL_DONE;
     event->ok = ok != 0;
+    event->lost = frame_number(frame, &lost) && lost != 0;
     kernel->busy = false;
     return true;
 }

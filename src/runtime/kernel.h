@@ -30,7 +30,7 @@ enum kernel_event_type {
     KERNEL_STDERR,
     KERNEL_DISPLAY, /* `parts`, none when it was too long; `main`: of the last expression */
     KERNEL_ERROR,   /* `name`, `message`, `text`: the traceback; `module`: that is missing, or "" */
-    KERNEL_DONE,    /* `count`: number of the run in this kernel; `ok` */
+    KERNEL_DONE,    /* `count`: number of the run in this kernel; `ok`; `lost`: its variables are */
     KERNEL_COPIED,  /* `ok`, or `text`: why not */
     KERNEL_GONE,    /* `err` */
 };
@@ -41,7 +41,7 @@ struct kernel_event {
     struct str text, name, message, module;
     struct kernel_part parts[KERNEL_PARTS_MAX];
     size_t part_count;
-    bool main, ok, live;
+    bool main, ok, live, lost;
     uint32_t count;
     struct err err;
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -182,22 +183,45 @@ int runtime_add(const struct runtime *runtime, const struct obtain *how, bool *r
     return 0;
 }
 
+/* What additions that broke off have left of it: NAME.tree, NAME-VERSION.part and so on. */
+static int discard_leftovers(const char *incoming, const char *name, bool *ret_any, struct err *err)
+{
+    static const char *const endings[] = {".*", "-*"};
+    int done = 0;
+    for (size_t i = 0; i < countof(endings); i++) {
+        char pattern[RUNTIME_PATH_MAX];
+        glob_t found = {0};
+        (void)snprintf(pattern, sizeof pattern, "%.3900s/%s%s", incoming, name, endings[i]);
+        (void)glob(pattern, GLOB_NOSORT, NULL, &found);
+        for (size_t k = 0; k < found.gl_pathc && done == 0; k++) {
+            const char *left = strrchr(found.gl_pathv[k], '/') + 1;
+            if (str_ends(str_of(left), STR(".lock")))
+                continue;
+            *ret_any = true;
+            done = discard(incoming, incoming, left, err);
+        }
+        globfree(&found);
+    }
+    return done;
+}
+
 int runtime_remove(const struct runtime *runtime, const char *data_dir, struct err *err)
 {
-    char incoming[RUNTIME_PATH_MAX], parent[RUNTIME_PATH_MAX], version[RUNTIME_VERSION_SIZE];
-    char dir[RUNTIME_PATH_MAX];
+    char incoming[RUNTIME_PATH_MAX], parent[RUNTIME_PATH_MAX], dir[RUNTIME_PATH_MAX];
+    bool is_begun = false;
     if (runtime->source == RUNTIME_HOST)
         return err_set(err, ERR_INVALID, "runtime '%s' is the host's own and stays", runtime->name);
-    if (!runtime_added(runtime, data_dir, version))
-        return err_set(err, ERR_NOT_FOUND, "runtime '%s' was not added", runtime->name);
     if (make_incoming(data_dir, incoming, err) < 0)
         return -1;
     AUTO_CLOSE int lock = take_lock(incoming, runtime->name, err);
-    if (lock < 0)
+    if (lock < 0 || discard_leftovers(incoming, runtime->name, &is_begun, err) < 0)
         return -1;
     (void)snprintf(parent, sizeof parent, "%s/runtimes/%s", data_dir, kind_of(runtime));
     runtime_dir(runtime, data_dir, dir);
     if (chmod(dir, 0755) < 0)
-        return err_sys(err, errno, "chmod '%s'", dir);
+        return errno != ENOENT ? err_sys(err, errno, "chmod '%s'", dir)
+               : is_begun
+                   ? 0
+                   : err_set(err, ERR_NOT_FOUND, "runtime '%s' was not added", runtime->name);
     return discard(incoming, parent, runtime->name, err);
 }

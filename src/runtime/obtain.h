@@ -16,7 +16,8 @@
 
 struct obtain {
     const char *data_dir;
-    const char *file; /* a package that is here already, instead of a download; NULL: none */
+    const char *file;        /* a package that is here already, instead of a download; NULL: none */
+    struct str npm_registry; /* empty: what npm uses here */
     /* What is being done now, and how far it is: `total` is 0 where that is not known. */
     void (*progress)(void *ctx, const char *step, uint64_t have, uint64_t total);
     void *ctx;
@@ -32,6 +33,6 @@ void runtime_dir(const struct runtime *runtime, const char *data_dir, char out[R
  * the host and for a package whose digest is not ours, BUSY while another call adds the same. */
 int runtime_add(const struct runtime *runtime, const struct obtain *how, bool *ret_added,
                 struct err *err) MUST_USE;
-/* Takes it away with what was left under way. NOT_FOUND when it is not there. Kernels that run keep
- * the files they have open. */
+/* Takes it away with what was left under way. NOT_FOUND when there is nothing of it. Kernels that
+ * run keep the files they have open. */
 int runtime_remove(const struct runtime *runtime, const char *data_dir, struct err *err) MUST_USE;

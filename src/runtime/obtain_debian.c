@@ -4,7 +4,9 @@
  *
  * Packages that were downloaded stay in incoming/NAME.debs until the runtime is there, and so does
  * an archive that is complete: what breaks off is taken up again. That needs root: without it
- * mmdebstrap works under ids that may not see the data directory. */
+ * mmdebstrap works under ids that may not see the data directory.
+ *
+ * Nothing of it outlives us, however we end: the next one would write to the same files. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +97,7 @@ static bool is_quotable(const char *path)
 struct words {
     const char *argv[ARGS_MAX];
     size_t count;
-    char include[512], bind[RUNTIME_PATH_MAX + 128];
+    char include[512], bind[RUNTIME_PATH_MAX + 128], scratch[RUNTIME_PATH_MAX + 16];
 };
 
 static void add_word(struct words *words, const char *word)
@@ -105,7 +107,26 @@ static void add_word(struct words *words, const char *word)
     words->argv[words->count] = NULL;
 }
 
-/* In a name space of its own, so that no mount outlives it. */
+/* As root in name spaces of its own, so that no mount and no process outlives it, with its tree in
+ * ours, which the next one clears. Otherwise it clears up itself, and has to be told. */
+static void add_program(struct words *words, const char *tree, bool is_root)
+{
+    static const char *const alone[] = {"unshare",      "--mount",      "--pid",
+                                        "--mount-proc", "--kill-child", "--fork"};
+    add_word(words, "setpriv");
+    add_word(words, "--pdeathsig");
+    add_word(words, is_root ? "KILL" : "TERM");
+    if (is_root) {
+        (void)snprintf(words->scratch, sizeof words->scratch, "TMPDIR=%s", tree);
+        add_word(words, "env");
+        add_word(words, words->scratch);
+        for (size_t i = 0; i < countof(alone); i++)
+            add_word(words, alone[i]);
+    }
+    add_word(words, "mmdebstrap");
+    add_word(words, is_root ? "--mode=root" : "--mode=unshare");
+}
+
 static void add_cache(struct words *words, const char *cache)
 {
     (void)snprintf(words->bind, sizeof words->bind,
@@ -125,7 +146,7 @@ static const char furnish[] =
     "printf '127.0.0.1 localhost\\n::1 localhost\\n' > \"$1/etc/hosts\"; "
     "printf 'sandbox\\n' > \"$1/etc/hostname\"; : > \"$1/etc/resolv.conf\"";
 
-static void make_words(const struct runtime *runtime, const char *cache, const char *mirror,
+static void make_words(const struct obtaining *obtaining, const char *cache, const char *mirror,
                        struct words *words)
 {
     static const char *const always[] = {
@@ -139,15 +160,9 @@ static void make_words(const struct runtime *runtime, const char *cache, const c
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
     };
+    const struct runtime *runtime = obtaining->runtime;
     bool is_root = geteuid() == 0;
-    if (is_root) {
-        add_word(words, "unshare");
-        add_word(words, "--mount");
-        add_word(words, "--kill-child");
-        add_word(words, "--fork");
-    }
-    add_word(words, "mmdebstrap");
-    add_word(words, is_root ? "--mode=root" : "--mode=unshare");
+    add_program(words, obtaining->tree, is_root);
     for (size_t i = 0; i < countof(always); i++)
         add_word(words, always[i]);
     add_word(words, furnish);
@@ -170,7 +185,7 @@ static int run_mmdebstrap(const struct obtaining *obtaining, const char *cache, 
     if (find_mirror(&mirror, err) < 0)
         return -1;
     words = (struct words){0};
-    make_words(obtaining->runtime, cache, buf_cstr(&mirror), &words);
+    make_words(obtaining, cache, buf_cstr(&mirror), &words);
     obtain_say(obtaining, "starting mmdebstrap", 0, 0);
     if (obtain_run_telling(words.argv, out_fd, on_line, &telling, &why) == 0)
         return 0;

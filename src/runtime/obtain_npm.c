@@ -16,56 +16,31 @@
 #include "io/download.h"
 #include "runtime/obtain_internal.h"
 
-enum { PACKAGE_MAX = 512 << 20, OUTPUT_MAX = 64 << 10 };
+enum { PACKAGE_MAX = 512 << 20 };
 
 /* ---- the registry ---- */
 
-static bool from_settings(struct buf *out, struct err *err)
+/* The registry that is configured, else the one that npm uses here, with a '/' at its end. */
+static int put_registry(struct str configured, struct buf *out, struct err *err)
 {
     AUTO_GROUP_HOSTS struct group_hosts hosts = {0};
-    if (group_expand(STR("npm"), NULL, &hosts, err) < 0)
-        return false;
+    struct group_sources sources = {.registries = {[GROUP_NPM] = configured}};
+    if (group_expand(STR("npm"), &sources, &hosts, err) < 0)
+        return err_wrap(err, "without --file it needs a registry");
     struct str rest = buf_str(&hosts.settings), line, name;
-    while (str_split(&rest, '\n', &line))
-        if (str_split(&line, '=', &name) && str_eq(name, STR("npm_config_registry"))) {
-            buf_put(out, line);
-            return true;
-        }
-    return false;
-}
-
-/* What npm itself would use: its own default is its own to know. */
-static bool from_npm(struct buf *out)
-{
-    static const char *const argv[] = {"npm", "config", "get", "registry", NULL};
-    AUTO_BUF struct buf answer = buf_with_limit(OUTPUT_MAX);
-    struct err ignored;
-    if (obtain_run(argv, &answer, &ignored) < 0)
-        return false;
-    struct str text = str_trim(buf_str(&answer));
-    if (!str_starts(text, STR("http://")) && !str_starts(text, STR("https://")))
-        return false;
-    buf_put(out, text);
-    return true;
-}
-
-/* The registry that this machine uses for npm packages, with a '/' at its end. */
-static int put_registry(struct buf *out, struct err *err)
-{
-    if (!from_settings(out, err) && !from_npm(out))
-        return err_set(err, ERR_UNAVAILABLE,
-                       "this machine names no npm registry: set npm_config_registry, or bring the "
-                       "package yourself with --file");
+    if (str_split(&rest, '\n', &line) && str_split(&line, '=', &name))
+        buf_put(out, line);
     if (!str_ends(buf_str(out), STR("/")))
         buf_put_char(out, '/');
     return 0;
 }
 
 /* REGISTRY/@scope/name/-/name-1.2.3.tgz */
-static int package_url(const struct runtime *runtime, struct buf *out, struct err *err)
+static int package_url(const struct obtaining *obtaining, struct buf *out, struct err *err)
 {
+    const struct runtime *runtime = obtaining->runtime;
     const char *slash = strrchr(runtime->package, '/');
-    if (put_registry(out, err) < 0)
+    if (put_registry(obtaining->how->npm_registry, out, err) < 0)
         return -1;
     buf_printf(out, "%s/-/%s-%s.tgz", runtime->package,
                slash == NULL ? runtime->package : slash + 1, runtime->version);
@@ -98,20 +73,6 @@ static void on_download(void *ctx, uint64_t have, uint64_t total)
     obtain_say(ctx, "downloading", have, total);
 }
 
-/* The name and the password that a registry may want are for nobody's eyes:
- * https://USER:WORD@HOST/. It changes the text. */
-static const char *without_user(struct buf *url)
-{
-    struct str text = buf_str(url);
-    size_t from = str_find(text, STR("://")) + 3, at = from, last = 0;
-    for (; at < text.len && text.ptr[at] != '/'; at++)
-        if (text.ptr[at] == '@')
-            last = at;
-    if (last > 0)
-        memmove(url->ptr + from, url->ptr + last + 1, url->len - last); /* with its NUL */
-    return buf_cstr(url);
-}
-
 /* Where npm reaches its registry through an authority that the system does not know, one of these
  * names it. */
 static const char *npm_authority(void)
@@ -129,7 +90,7 @@ static const char *npm_authority(void)
 static int fetch(struct obtaining *obtaining, int fd, struct err *err)
 {
     AUTO_BUF struct buf url = {0};
-    if (package_url(obtaining->runtime, &url, err) < 0)
+    if (package_url(obtaining, &url, err) < 0)
         return -1;
     struct download download = {.url = buf_cstr(&url),
                                 .fd = fd,
@@ -139,7 +100,7 @@ static int fetch(struct obtaining *obtaining, int fd, struct err *err)
                                 .ctx = obtaining};
     obtain_say(obtaining, "downloading", 0, 0);
     if (download_run(&download, err) < 0)
-        return err_wrap(err, "download '%s'", without_user(&url));
+        return err_wrap(err, "download '%s'", buf_cstr(&url));
     return 0;
 }
 

@@ -93,6 +93,7 @@ void run_output_take(struct run_output *output, const struct kernel_event *event
         break;
     case KERNEL_DONE:
         output->count = event->count;
+        output->is_lost |= event->lost;
         if (!event->ok && output->status == RUN_OK)
             run_output_end(output, RUN_FAILED, "Error", "the code failed without a word");
         break;
@@ -121,8 +122,10 @@ void run_output_end(struct run_output *output, enum run_status status, const cha
     output->status = status;
     set(&output->error_name, str_of(name));
     set(&output->error_message, str_of(message));
-    if (output->traceback.len == 0)
-        buf_printf(&output->traceback, "%s: %s\n", name, message);
+    /* Behind what an interrupt has left: readers of a traceback alone hear of it, too. */
+    if (output->traceback.len > 0 && output->traceback.ptr[output->traceback.len - 1] != '\n')
+        buf_put_char(&output->traceback, '\n');
+    buf_printf(&output->traceback, "%s: %s\n", name, message);
 }
 
 void run_output_retry(struct run_output *output)

@@ -69,7 +69,7 @@ void run_output_done(struct run_output *output);
 void run_output_take(struct run_output *output, const struct kernel_event *event);
 void run_output_add_file(struct run_output *output, enum run_change change, struct str path,
                          uint64_t size);
-/* It ended otherwise than the code meant. A traceback that was told stays. */
+/* It ended otherwise than the code meant. A traceback that was told stays, with this behind it. */
 void run_output_end(struct run_output *output, enum run_status status, const char *name,
                     const char *message);
 /* Forgets how the code failed, so that it can be run once more. */

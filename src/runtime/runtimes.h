@@ -71,7 +71,8 @@ int runtime_program(const char *name, struct err *err) MUST_USE;
 
 bool runtime_is_name(struct str name);
 /* The runtime that is named, else one of the language ("python", "bash", "javascript", ...; a
- * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself. */
+ * runtime's name serves too), which the sandbox's own is when it speaks it, else `own` itself.
+ * INVALID when the one that is named does not run the language. */
 int runtime_choose(struct str name, struct str language, struct str own,
                    const struct runtime **ret_runtime, struct err *err) MUST_USE;
 /* True when that is its name, or its language; empty ones are not asked. */

@@ -81,4 +81,5 @@ test('--json is one object with everything', () => {
 test('grants only the variables that were named', () => {
     const env = { ...process.env, GRANTED: 'yes', HIDDEN: 'no' };
     assert.strictEqual(run(['-e', 'process.env', '--env', 'GRANTED'], { env }).stdout, "{ GRANTED: 'yes' }\n");
+    assert.strictEqual(run(['-e', 'process.env', '--env', 'GIVEN=1'], { env }).stdout, "{ GIVEN: '1' }\n");
 });

@@ -84,6 +84,17 @@ test('bash has the status of its last command', async (t) => {
   assert.deepEqual([failed.json.error.name, failed.json.error.message, failed.json.stdout], ['ExitStatus', '7', 'said\n']);
 });
 
+test('variables for the code, and word of the time that it had', async (t) => {
+  const options = home(t);
+  options.env.OWN = 'copied';
+  const given = await run(['run', '--runtime', 'bash', '--env', 'OWN', '--env', 'NEW=a=b', '-e', 'echo $OWN $NEW'], options);
+  assert.equal(given.stdout, 'copied a=b\n', given.stderr);
+  const none = await run(['run', '--runtime', 'bash', '--env', 'NO_SUCH', '-e', '1'], options);
+  assert.match(none.stderr, /--env NO_SUCH: there is no such variable here to copy/);
+  const late = await run(['run', '--runtime', 'python3', '--timeout', '500', '-e', 'while True: pass'], options);
+  assert.match(late.stderr, /KeyboardInterrupt\nTimeout: out of time after 500 ms; the code was interrupted\n$/);
+});
+
 test('what does not go together is refused by name', async (t) => {
   const unknown = await run(['run', '--runtime', 'ruby', '-e', '1'], home(t));
   assert.match(unknown.stderr, /no runtime 'ruby'; there are python3, .* and bash/);

@@ -74,7 +74,7 @@ async function setup(t, runtime, { network = true } = {}) {
   const registry = await startRegistry(t);
   const dns = await startDns(t, { 'registry.test': ['127.0.0.1'] });
   const config = join(tempDir(t), 'config.toml');
-  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n`);
+  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n[packages]\nnpm_registry = "http://registry.test:${registry.port}"\n`);
   const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-')); // the server's: it goes with it
   symlinkSync(added, join(dir, 'runtimes'));
   const server = await serve(t, { dir, args: ['--config', config] });
@@ -114,6 +114,14 @@ for (const runtime of ['node24', 'deno']) {
     const again = await run('import again from "left"; again("c")');
     assert.equal(again.result, 'cc!', JSON.stringify(again));
     assert.equal(registry.asked.length, asked, 'nothing is asked twice');
+  });
+
+  it('the configured registry is what the group npm stands for', async ({ server, registry }) => {
+    registry.add('left', '1.0.0', LEFT, { twice: '^1.0.0' });
+    registry.add('twice', '1.2.0', { 'index.js': 'module.exports = (text) => text + text;' });
+    const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime, network: 'allow npm', requirements: ['twice'] });
+    const done = await server.post(`/v1/sandboxes/${box.id}/run_code`, { code: 'import left from "left"\nleft("ab")', timeoutMs: 60000 });
+    assert.equal(done.result, 'abab!', JSON.stringify(done));
   });
 
   it('packages of a scope, and what no registry has', async ({ run, registry }) => {

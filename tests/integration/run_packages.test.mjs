@@ -52,6 +52,12 @@ async function startIndex(t) {
   return index;
 }
 
+const post = (server) => async (path, body) => {
+  const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' } });
+  return { http: answer.status, ...(await answer.json()) };
+};
+
 async function setup(t, { network = true } = {}) {
   if (!existsSync('/usr/lib/python3/dist-packages/pip')) {
     t.skip('no pip on this machine');
@@ -60,13 +66,9 @@ async function setup(t, { network = true } = {}) {
   const index = await startIndex(t);
   const dns = await startDns(t, { 'index.test': ['127.0.0.1'] });
   const config = join(tempDir(t), 'config.toml');
-  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n`);
+  writeFileSync(config, `[egress]\ndns_servers = ["${dns.address}"]\n[packages]\npypi_index = "http://index.test:${index.port}/simple/"\n`);
   const server = await serve(t, { args: ['--config', config] });
-  server.post = async (path, body) => {
-    const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' } });
-    return { http: answer.status, ...(await answer.json()) };
-  };
+  server.post = post(server);
   server.spec = { tier: 'jail', runtime: 'python3',
     ...(network ? { network: `allow index.test:${index.port}; private index.test=127.0.0.1:${index.port}` } : {}),
     env: { PIP_INDEX_URL: `http://index.test:${index.port}/simple/`, PIP_TRUSTED_HOST: 'index.test', PIP_RETRIES: '0' } };
@@ -93,6 +95,28 @@ test('a missing module is installed, under the name of its package, and the code
   assert.equal(it.index.asked.length, asked, 'nothing is asked twice');
   // A new interpreter finds it too, and so do the programs it starts.
   assert.equal((await it.run('import subprocess, sys\nsubprocess.run([sys.executable, "-c", "import telegram; print(telegram.load(\'x\'))"], capture_output=True, text=True).stdout')).result, 'xx\n');
+});
+
+test('the configured index is what the group pypi stands for, or what pip uses here', T, async (t) => {
+  const it = await setup(t);
+  if (!it) return;
+  it.index.add('python-telegram-bot', '1.0', 'telegram', 'loaded = 1');
+  it.index.add('early', '1.0', 'early', 'word = "early"');
+  const ask = async (server) => {
+    const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'python3', network: 'allow pypi', requirements: ['early'] });
+    return server.post(`/v1/sandboxes/${box.id}/run_code`, { code: 'import early, telegram\n[early.word, telegram.loaded]', timeoutMs: 60000 });
+  };
+  const own = await serve(t, { env: { ...process.env, PIP_INDEX_URL: `http://me:secret@127.0.0.1:${it.index.port}/simple/` } });
+  own.post = post(own);
+  for (const server of [it.server, own]) {
+    const done = await ask(server);
+    assert.deepEqual(done.result, ['early', 1], JSON.stringify(done));
+    assert.match(done.stderr, /installed 'python-telegram-bot' for the module 'telegram'/);
+  }
+  const box = await own.post('/v1/sandboxes', { tier: 'jail', runtime: 'python3', network: 'allow pypi' });
+  const env = await own.post(`/v1/sandboxes/${box.id}/run_code`, { code: 'import os\nstr(dict(os.environ))' });
+  assert.match(env.result, /127\.0\.0\.1/);
+  assert.doesNotMatch(env.result, /secret/, 'credentials stay outside');
 });
 
 test('what no index has is an error that says so, once', T, async (t) => {

@@ -409,12 +409,34 @@ test('the command line runs in a sandbox of the server', T, async (t) => {
   assert.match(failed.stderr, /^Traceback[^]*ZeroDivisionError: division by zero\n$/);
   assert.equal((await cli('--timeout', '300', '-e', 'while True: pass')).code, 124);
   assert.equal((await cli('--runtime', 'bash', '-e', 'echo $((1 + 1))')).stdout, '2\n');
+  assert.equal((await cli('--env', 'GIVEN=here', '-e', 'import os; os.environ["GIVEN"]')).stdout, "'here'\n");
+  const late = await server.run('while True: pass', { timeoutMs: 300, short: true });
+  assert.match(late.content, /Timeout: out of time after 300 ms/, late.raw);
   const made = await server.post(`${server.box}/contexts`, { cwd: '/tmp' });
   assert.equal((await cli('--context', made.id, '-e', 'import os; os.getcwd()')).stdout, "'/tmp'\n");
   assert.match((await cli('--context', 'nosuchcontext', '-e', '1')).stderr, /no context 'nosuchcontext'/);
   assert.match((await cli('--memory', '64', '-e', '1')).stderr, /--memory does not go with --sandbox/);
   const lost = await run(['run', '--context', 'x', '-e', '1'], { env });
   assert.match(lost.stderr, /--context needs --sandbox or --session/);
+});
+
+test('bash: a cell finds the status of the one before, and no syntax costs the shell', T, async (t) => {
+  const server = await setup(t, 'bash');
+  if (!server) return;
+  const { run } = server;
+  await run('arr=(a "b c" d); f() { return 4; }');
+  assert.equal((await run('trap "echo trapped" ERR; f')).stdout, 'trapped\n');
+  assert.equal((await run('echo $?; trap - ERR')).stdout, '4\n');
+  assert.equal((await run('echo $?')).stdout, '0\n');
+  for (const open of ['echo $(', 'if true; then', 'echo "x', "echo 'x", 'f() {', 'echo $(cat <<EOF', 'echo hi\nfor']) {
+    const broken = await run(open);
+    assert.deepEqual([broken.error?.name, broken.stateLost], ['ExitStatus', false], open + broken.raw);
+    assert.match(broken.stderr, /^bash: eval: line \d: /m, open);
+  }
+  assert.equal((await run("echo \"${arr[1]}\" 'it'\\''s'")).stdout, "b c it's\n");
+  const left = await run('exit 3');
+  assert.deepEqual([left.error.message, left.stateLost], ['3', true]);
+  assert.match(left.stderr, /the shell ended; its variables are gone/);
 });
 
 test('a runtime with a root of its own runs in no other sandbox', { ...T, skip: !is313There && skip313 }, async (t) => {
@@ -436,6 +458,10 @@ test('what cannot be run is refused by name', T, async (t) => {
   await server.get(`/v1/sandboxes/${isolate.id}`, { method: 'DELETE' });
   const ruby = await server.post('/v1/run_code', { code: '1', runtime: 'ruby' });
   assert.match(ruby.raw, /no runtime 'ruby'/);
+  assert.match((await server.post('/v1/run_code', { code: '1', language: 'cobol' })).raw, /nothing here runs 'cobol'; there are python, /);
+  assert.match((await server.post('/v1/run_code', { code: '1', language: 'Python', runtime: 'bash' })).raw, /runtime 'bash' does not run Python/);
+  assert.equal((await server.post('/v1/run_code', { code: '1 + 1', language: 'Python' })).result, 2);
+  assert.match((await server.post('/v1/run_code', { code: 'true', runtime: 'bash', requirements: ['numpy'] })).raw, /bash has no packages to install/);
   assert.equal((await server.run('1', { context: 'nosuchcontext' })).http, 404);
   assert.equal((await server.run('1', { env: { 'a b': '1' } })).http, 400);
   const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'cobol' });

@@ -172,7 +172,7 @@ for (const name of ['node24', 'deno']) {
     writeFileSync(join(dir, 'node_modules/pkg/package.json'), '{"name":"pkg","version":"1.0.0","main":"main.js"}');
     writeFileSync(join(dir, 'node_modules/pkg/main.js'), 'module.exports = { seven: 7 };');
     writeFileSync(join(dir, 'own.mjs'), 'export const five = 5; export default 6;');
-    writeFileSync(join(dir, 'typed.ts'), 'export const nine: number = 9;');
+    writeFileSync(join(dir, 'typed.ts'), 'enum Count { Nine = 9 }\nexport class Held<T> { constructor(public of: T) {} }\nexport const nine: number = new Held(Count.Nine).of;');
     const cell = kernel(t, name, { workspace: dir });
     const done = await cell('import six, { five } from "./own.mjs"; import pkg from "pkg";\nimport { nine } from "./typed.ts"\n[five, six, pkg.seven, nine, require("pkg").seven, (await import("./own.mjs")).five]');
     assert.deepEqual(done.result, [5, 6, 7, 9, 7, 5], JSON.stringify(done));
@@ -189,6 +189,57 @@ for (const name of ['node24', 'deno']) {
     assert.equal((await cell('p.x')).result, 4);
     const bad = await cell('const x: = 3', { language: 'typescript' });
     assert.equal(bad.error.name, 'SyntaxError', JSON.stringify(bad));
+  });
+
+  test(`${name}: a name may be declared again, in whatever way`, { skip }, async (t) => {
+    const cell = kernel(t, name);
+    const ways = ['const N = 1', 'let N = 2, other = 3', 'var N = 4', 'function N() { return {} }\n[5].map(N)', 'class N { a() {} }',
+      'async function N() {}', 'import N from "node:fs"', 'const { N } = { N: 6 }', 'import { sep as N } from "node:path"', 'const [N] = [7]'];
+    for (const before of ways)
+      for (const after of ways) {
+        const done = await cell(before).then(() => cell(after));
+        assert.equal(done.ok, true, `${before}\n${after}\n${JSON.stringify(done.error)}`);
+      }
+    assert.equal((await cell('const N = 8; N')).result, 8);
+    assert.equal((await cell('let twice = 1; let twice = 2')).error.name, 'SyntaxError');
+    assert.match((await cell('"one"\nconst text = `\nconst N = ${`x`};\n`; text')).result, /const N = x/);
+  });
+
+  test(`${name}: a promise at the end is waited for`, { skip }, async (t) => {
+    const cell = kernel(t, name);
+    const soon = 'const soon = (value) => new Promise((done) => setTimeout(done, 30, value));';
+    const main = await cell(`${soon}\nasync function main() { console.log(await soon("late")); return 7 }\nmain()`);
+    assert.deepEqual([main.result, main.stdout], [7, 'late\n'], JSON.stringify(main));
+    for (const code of ['(async () => { throw new RangeError("far") })()', 'soon().then(() => { throw new RangeError("far") })']) {
+      const failed = await cell(code);
+      assert.deepEqual([failed.ok, failed.error?.name, failed.stderr], [false, 'RangeError', ''], code);
+    }
+    assert.equal((await cell('(async () => { await soon(); process.exit(3) })()')).error.name, 'SystemExit');
+    const stuck = await cell('console.log("begun"); new Promise(() => {})', { interruptMs: 300 });
+    assert.deepEqual([stuck.error?.name, stuck.gone], ['Interrupted', false]);
+    const busy = await cell('(async () => { await soon(); console.log("begun"); while (true); })()', { interruptMs: 400 });
+    assert.deepEqual([busy.ok, busy.gone], [false, false]);
+    assert.equal((await cell('await soon(5)')).result, 5);
+  });
+
+  test(`${name}: what is written for a file runs`, { skip }, async (t) => {
+    const cell = kernel(t, name);
+    const done = await cell('#!/usr/bin/env node\nimport { createRequire } from "node:module";\nconst require = createRequire(import.meta.url);\n' +
+      'export const five = 5;\nexport default function six() { return require("node:path").sep }\nexport { five as again };\n[five, six(), import.meta.dirname, import.meta.filename]');
+    assert.deepEqual(done.result, [5, '/', '/workspace', '/workspace/cell.js'], JSON.stringify(done.error));
+    const common = await cell('module.exports = { a: 1 }; [require.main === module, __dirname, __filename, exports.a]');
+    assert.deepEqual(common.result, [false, '/workspace', '/workspace/cell.js', 1], JSON.stringify(common.error));
+  });
+
+  test(`${name}: errors within errors, and where types go wrong`, { skip }, async (t) => {
+    const cell = kernel(t, name);
+    const many = await cell('throw new AggregateError([new Error("one"), "two"], "many", { cause: new TypeError("why", { cause: { deep: 3 } }) })');
+    for (const each of [/^AggregateError: many$/m, /^\[error\]: Error: one$/m, /^\[error\]: 'two'$/m, /^\[cause\]: TypeError: why$/m, /^\[cause\]: \{ deep: 3 \}$/m])
+      assert.match(many.error.traceback, each);
+    const odd = await cell('throw Object.defineProperty(new Error("odd"), "cause", { get() { throw 1 } })');
+    assert.equal(odd.error.message, 'odd');
+    const bad = await cell('const x = 1;\nconst y: number = ;', { language: 'typescript' });
+    assert.match(bad.error.traceback, /^cell-\d+:2\nconst y: number = ;\n {18}\^\n\nSyntaxError: /);
   });
 
   test(`${name}: busy code behind an await, in a timer, in a child`, { skip }, async (t) => {

@@ -44,6 +44,8 @@ test('code: values, output as it comes, errors as data', T, async (t) => {
   assert.deepEqual([bad.success, bad.error.name, seen.errors.length], [false, 'ZeroDivisionError', 1]);
   assert.match(bad.error.traceback, /1 \/ 0/);
   assert.deepEqual(bad.files.map(({ path, change }) => [path, change]), [['/workspace/f', 'created']]);
+  assert.deepEqual([bad.stateLost, bad.moreFiles], [false, false]);
+  assert.equal((await sandbox.runCode('exit 3', { language: 'bash' })).stateLost, true);
   const late = await sandbox.runCode('while True: pass', { language: 'python', timeoutMs: 300 });
   assert.deepEqual([late.success, late.status], [false, 'timeout']);
 

@@ -176,6 +176,10 @@ test('code in a jail is Python unless it says otherwise, and its figures are pic
   const table = 'class Table:\n    def __repr__(self): return "   a\\n0  1"\nTable()';
   assert.equal((await good('run_code', { code: table, description: 'a table keeps its columns' })).result, '   a\n0  1');
   assert.equal((await good('run_code', { code: 'echo $((1 + 1))', language: 'bash', description: 'shell' })).stdout, '2\n');
+  const made = await good('run_code', { code: 'open("made", "w").write("12345");', description: 'a file' });
+  assert.deepEqual(made.files, [{ path: '/workspace/made', change: 'created', size: 5 }]);
+  const left = (await call('run_code', { code: 'exit 3', language: 'bash', description: 'leave' })).answer;
+  assert.deepEqual([left.error.message, left.stateLost], ['3', true]);
   const failed = (await call('run_code', { code: 'open("none")', description: 'fail' })).answer;
   assert.deepEqual([failed.success, failed.error.name], [false, 'FileNotFoundError']);
   const drawn = await call('run_code', { code: 'open("f.txt", "w").write("x")\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()',

@@ -31,6 +31,8 @@ export interface RunOptions extends CallOptions {
   timeoutMs?: number;
   /** Packages that are installed before the code runs, once. */
   requirements?: string[];
+  /** False: a missing module is an error, and not installed where it could be. */
+  install?: boolean;
   /** Sources that the code may import, by path; for isolates. */
   modules?: Record<string, string>;
   /** Where the user is, for bridges. */
@@ -56,7 +58,11 @@ export interface RunResult {
   stdout: string;
   stderr: string;
   error: RunError | null;
+  /** The interpreter is gone, and its variables with it; the next run starts another. */
+  stateLost: boolean;
   files: ChangedFile[];
+  /** `files` is not all. */
+  moreFiles: boolean;
   durationMs: number;
   executionCount: number | undefined;
 }
@@ -70,7 +76,9 @@ interface WireResult {
   stdout?: string | string[];
   stderr?: string | string[];
   error: { name?: string; message?: string; traceback?: string; stack?: string } | null;
+  stateLost?: boolean;
   files?: ChangedFile[];
+  moreFiles?: boolean;
   durationMs?: number;
   runtimeMs?: number;
   executionCount?: number;
@@ -106,7 +114,7 @@ function resultOf(wire: WireResult): RunResult {
     result: wire.result ?? (json === undefined ? null : JSON.parse(json) as unknown),
     text: wire.text ?? main?.data['text/plain'] ?? null,
     stdout: textOf(wire.stdout), stderr: textOf(wire.stderr), error: errorOfWire(wire.error),
-    files: wire.files ?? [], durationMs: wire.durationMs ?? wire.runtimeMs ?? 0, executionCount: wire.executionCount,
+    stateLost: wire.stateLost ?? false, files: wire.files ?? [], moreFiles: wire.moreFiles ?? false, durationMs: wire.durationMs ?? wire.runtimeMs ?? 0, executionCount: wire.executionCount,
   };
 }
 

@@ -9,12 +9,15 @@ import stream from 'node:stream';
 import util from 'node:util';
 import { pathToFileURL } from 'node:url';
 import { bundle, inspect, trimmed } from './display.mjs';
-import { provide } from './imports.mjs';
+import { provide } from './rewrite.mjs';
 import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
 
 const AHEAD = 'SANDGLASS_KERNEL_AHEAD'; // see runtime/runtimes.h
+const INNER_MAX = 8; // errors within an error that are told, and how deep
+const PATIENCE_MS = 50; // for somebody to wait for a promise that has failed
 let current = null; // the run that is not done: { id, count, before }, the last of its environment
 let line = -1;
+const later = globalThis.setTimeout; // code may have one of its own
 let mark = () => {};
 
 export class Interrupted extends Error {
@@ -35,9 +38,21 @@ class Thrown extends Error {
 
 const asError = (value) => util.types.isNativeError(value) || value instanceof Error ? value : new Thrown(value);
 
+/** With what led to it, and what it stands for. */
+function told(error, deep = 0) {
+  if (!(error instanceof Error || util.types.isNativeError(error))) return inspect(error);
+  const inner = deep === INNER_MAX ? [] : [
+    ...Array.from(error.errors ?? []).slice(0, INNER_MAX).map((each) => ['error', each]),
+    ...(error.cause === undefined ? [] : [['cause', error.cause]])];
+  return [trimmed(error), ...inner.map(([what, each]) => `[${what}]: ${told(each, deep + 1)}`)].join('\n');
+}
+
 function describe(error) {
-  const cause = error.cause instanceof Error ? `\n[cause]: ${trimmed(error.cause)}` : '';
-  return `${trimmed(error)}${cause}\n`;
+  try {
+    return `${told(error)}\n`;
+  } catch { // code has given it parts that cannot be read
+    return 'Error\n';
+  }
 }
 
 /** The module that code asked for and did not find; "" for other errors. */
@@ -59,6 +74,7 @@ export function end(id, error, place = '') {
   const { count, before } = current;
   current = null;
   mark(0);
+  tellRejections();
   for (const [name, value] of before)
     if (value === undefined) delete process.env[name]; else process.env[name] = value;
   if (error !== undefined)
@@ -97,8 +113,12 @@ const calls = (heard) => ({
     current = { id, count, before: environment(variables) };
     mark(id);
   },
-  fail: (id, value, place) => { if (isCurrent(id)) end(id, asError(value), place); },
-  refuse: (id, message) => { if (isCurrent(id)) end(id, Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` })); },
+  fail: (id, value, place) => {
+    if (!isCurrent(id)) return;
+    rejections = rejections.filter((reason) => reason !== value); // it is told now
+    end(id, asError(value), place);
+  },
+  refuse: (id, message, place) => { if (isCurrent(id)) end(id, Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` }), place); },
   interrupt: (id) => { heard(); if (isCurrent(id)) end(id, new Interrupted()); },
   settle: async (id, value) => {
     if (isCurrent(id) && value !== undefined)
@@ -128,8 +148,24 @@ export function stray(error) {
   writeAll(2, Buffer.from(`Uncaught ${describe(asError(error))}`.replace(/^Uncaught Uncaught/, 'Uncaught')));
 }
 
+let rejections = []; // of promises that nobody waits for, yet: a cell that ends with one is waited for a moment later
+
+function tellRejections() {
+  const untold = rejections;
+  rejections = [];
+  for (const reason of untold) stray(reason);
+}
+
+/** A promise has failed, and nobody waits for it. */
+export function rejected(reason) {
+  if (reason instanceof Exit || reason instanceof NoInput || current === null) return stray(reason);
+  rejections.push(reason);
+  later(tellRejections, PATIENCE_MS);
+}
+
 /** Imports of a cell are resolved from its working directory, as if it were a file there. */
-export const here = () => pathToFileURL(path.join(process.cwd(), 'cell.js')).href;
+const filename = () => path.join(process.cwd(), 'cell.js');
+export const here = () => pathToFileURL(filename()).href;
 
 // Output goes out at once and in order, whatever the code does next.
 function writeAtOnce() {
@@ -149,6 +185,22 @@ function stayAlone() {
   globalThis.prompt = () => { throw new NoInput(); };
 }
 
+/** What files of modules and of CommonJS have around them. */
+function actAsFile(load, require) {
+  const main = { id: '.', exports: {}, children: [], paths: [], loaded: false };
+  const given = {
+    __filename: filename,
+    __dirname: () => process.cwd(),
+    exports: () => main.exports,
+    require: () => Object.assign(require(), { main }),
+  };
+  for (const [name, get] of Object.entries(given))
+    Object.defineProperty(globalThis, name, { get, set(value) { Object.defineProperty(globalThis, name, { value, writable: true }); }, configurable: true });
+  Object.defineProperty(globalThis, 'module', { value: main, writable: true, configurable: true });
+  provide(load, () => ({ __proto__: null, main: true, url: here(), filename: filename(), dirname: process.cwd(),
+    resolve: (name) => pathToFileURL(require().resolve(name)).href }));
+}
+
 /** `lineFd`: where frames go; `heard`: says that an interrupt was dealt with; `marked(id)` hears which run is
  * under way, 0 for none; `load(name, options)` imports, `require()` gives the function of that name. */
 export function furnish({ lineFd, heard = () => {}, marked = () => {}, load, require }) {
@@ -157,8 +209,7 @@ export function furnish({ lineFd, heard = () => {}, marked = () => {}, load, req
   Object.defineProperty(globalThis, Symbol.for('sandglass.kernel'), { value: calls(heard) });
   writeAtOnce();
   stayAlone();
-  provide(load);
-  Object.defineProperty(globalThis, 'require', { get: require, configurable: true });
+  actAsFile(load, require);
   globalThis.display = async (...values) => {
     for (const value of values) await show(current?.id ?? 0, value, 0);
   };

@@ -6,7 +6,7 @@ import module from 'node:module';
 import path from 'node:path';
 import process from 'node:process';
 import { Buffer } from 'node:buffer';
-import { Exit, furnish, here, NoInput, stray } from './around.mjs';
+import { Exit, furnish, here, NoInput, rejected, stray } from './around.mjs';
 import { shiftColumns } from './display.mjs';
 import { PREFIX } from './deno_prefix.mjs';
 import { writeWith } from './wire.mjs';
@@ -84,10 +84,10 @@ function inMicrotask(make) {
 }
 for (const name of ['setTimeout', 'setInterval']) globalThis[name] = inMicrotask(globalThis[name]);
 
-for (const [kind, of] of [['error', ({ error }) => error], ['unhandledrejection', ({ reason }) => reason]])
+for (const [kind, tell] of [['error', ({ error }) => stray(error)], ['unhandledrejection', ({ reason }) => rejected(reason)]])
   globalThis.addEventListener(kind, (event) => {
     event.preventDefault();
-    stray(of(event));
+    tell(event);
   });
 
 furnish({ lineFd, load, require });

@@ -9,9 +9,10 @@
 
 import module from 'node:module';
 import process from 'node:process';
-import { withImports } from './imports.mjs';
+import { asScript, assigning } from './rewrite.mjs';
 import { ENV, receive, RUN } from './wire.mjs';
 
+const NAMES_MAX = 16; // of one cell that were declared in another way before
 export const plain = (value) => ({ value });
 
 /** Types blanked out in place; what has code behind it (enum, namespace) is compiled instead. */
@@ -24,12 +25,30 @@ function withoutTypes(code) {
   }
 }
 
+/** The line of the code with a mark below it. */
+function marked(code, name, line, column) {
+  const text = code.split('\n')[line];
+  return text === undefined ? '' : `${name}:${line + 1}\n${text}\n${' '.repeat(Math.max(0, column))}^\n\n`;
+}
+
 /** V8 knows where a syntax error is, and its stack does not say. */
 function placeOf({ exception, lineNumber, columnNumber, stackTrace }, code, name, prefix) {
   if (exception?.className !== 'SyntaxError' || stackTrace !== undefined) return '';
-  const text = code.split('\n')[lineNumber];
-  const column = Math.max(0, columnNumber - (lineNumber === 0 ? prefix.length : 0));
-  return text === undefined ? '' : `${name}:${lineNumber + 1}\n${text}\n${' '.repeat(column)}^\n\n`;
+  return marked(code, name, lineNumber, columnNumber - (lineNumber === 0 ? prefix.length : 0));
+}
+
+/** What is wrong with the types, and where: Deno says that in the message, Node draws it into the stack. */
+function refusal({ message, stack }, code, name) {
+  const [, at, offset] = /\.ts:(\d+):(\d+)$/.exec(message) ?? [];
+  const [, line = at, indent = ' '.repeat(offset - 1 || 0)] = /^:(\d+)\n(?:[^]*?\n( *)\^)?/.exec(stack) ?? [];
+  const [text] = message.replace(/^SyntaxError: /, '').split('\n  |');
+  return [text, marked(code, name, line - 1, indent.length)];
+}
+
+/** The name that an earlier script has declared in another way; V8 says so before the script begins. */
+function declaredBefore({ exception, lineNumber, columnNumber } = {}) {
+  if (exception?.className !== 'SyntaxError' || lineNumber !== 0 || columnNumber !== 0) return undefined;
+  return /^SyntaxError: Identifier '([^']+)' has already been declared/.exec(exception.description)?.[1];
 }
 
 const argument = ({ objectId, unserializableValue, value }) =>
@@ -51,12 +70,27 @@ export async function drive({ post, line, version, control, nudge = () => {}, pr
 
   const stopped = (id) => { if (running === id) running = 0; };
 
+  /** Asks the inspector for something that the main thread's queues bring about. */
+  const moved = (method, params) => {
+    const answer = post(method, params);
+    nudge();
+    return answer;
+  };
+
+  /** The answer to the script; one whose value is a promise is answered when that is settled. */
+  async function answerTo(script, name, objectGroup, tries = NAMES_MAX) {
+    const answer = await moved('Runtime.evaluate', { expression: `${prefix}${script}\n//# sourceURL=${name}`,
+      replMode: true, awaitPromise: true, objectGroup });
+    const before = declaredBefore(answer.exceptionDetails);
+    const next = before === undefined || tries === 0 ? script : assigning(script, before);
+    if (next !== script) return answerTo(next, name, objectGroup, tries - 1);
+    return answer.exceptionDetails === undefined && answer.result.subtype === 'promise'
+      ? moved('Runtime.awaitPromise', { promiseObjectId: answer.result.objectId }) : answer;
+  }
+
   async function evaluate(id, name, code) {
     try {
-      const answer = post('Runtime.evaluate', { expression: `${prefix}${withImports(code)}\n//# sourceURL=${name}`,
-        replMode: true, awaitPromise: true, objectGroup: `run-${id}` });
-      nudge();
-      const { result, exceptionDetails: failure } = await answer;
+      const { result, exceptionDetails: failure } = await answerTo(asScript(code), name, `run-${id}`);
       if (failure === undefined) await call('settle', plain(id), argument(result));
       else await call('fail', plain(id), argument(failure.exception ?? result), plain(placeOf(failure, code, name, prefix)));
     } catch (error) {
@@ -71,14 +105,13 @@ export async function drive({ post, line, version, control, nudge = () => {}, pr
     const name = `cell-${count += 1}`;
     running = id;
     call('begin', plain(id), plain(count), plain(variables)).catch(() => {});
-    const isTyped = /^(?:m|c)?ts$|^typescript$/.test(language);
+    const isTyped = /^(?:m|c)?ts$|^typescript$/i.test(language);
     try {
       if (typed || isTyped) code = withoutTypes(code);
     } catch (error) {
-      const [message] = error.message.replace(/^SyntaxError: /, '').split('\n  |');
       if (isTyped) {
         stopped(id);
-        return call('refuse', plain(id), plain(message));
+        return call('refuse', plain(id), ...refusal(error, code, name).map(plain));
       }
       // V8 says what is wrong with it as JavaScript.
     }
@@ -93,6 +126,7 @@ export async function drive({ post, line, version, control, nudge = () => {}, pr
     if (type === ENV) call('dress', plain(code)).catch(() => {});
   }, () => process.kill(process.pid, 'SIGKILL'));
   // What is slow the first time happens before anybody waits for it.
+  asScript('const warm = { text: "" };\nimport("warm")');
   await post('Runtime.evaluate', { expression: `${prefix}0`, replMode: true, awaitPromise: true });
   await post('Runtime.callFunctionOn', { objectId: kernel.objectId, awaitPromise: true,
     functionDeclaration: 'function () { return this.warm(); }' });

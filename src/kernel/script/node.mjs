@@ -2,14 +2,14 @@
 
 import module from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { end, furnish, here, Interrupted, running, stray } from './around.mjs';
+import { end, furnish, here, Interrupted, rejected, running, stray } from './around.mjs';
 import { inspect } from './display.mjs';
 import { writeAll } from './wire.mjs';
 
 // Node's own would wait for the inspector's session to end.
 process.reallyExit = () => process.kill(process.pid, 'SIGKILL');
 process.on('uncaughtException', stray);
-process.on('unhandledRejection', stray);
+process.on('unhandledRejection', rejected);
 
 // Packages that were installed on demand are found by every module that does not find its own.
 const packages = pathToFileURL('/workspace/.sandglass/node/cell.js').href;

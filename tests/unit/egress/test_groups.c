@@ -104,26 +104,34 @@ TEST(what_the_machine_is_configured_for_is_meant)
     test_write(sources.etc, "npmrc", "registry=https://other.test/\n");
     test_write(sources.etc, "pip.conf",
                "[global]\nindex-url = http://pip.corp.test:8080/simple\n"
-               "extra-index-url = https://a.test/s https://b.test/s\n");
+               "extra-index-url = https://a.test/s https://me:se@cret@b.test/s\n");
     CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
     CHECK_CSTR(buf_cstr(&npm.allow), "npm.corp.test:4873, team.corp.test:443");
     CHECK(strstr(buf_cstr(&npm.private), "npm.corp.test=10.1.2.3:4873") != NULL);
     CHECK(strstr(buf_cstr(&npm.private), "npm.corp.test=[fd00::5]:4873") != NULL);
-    CHECK_CSTR(buf_cstr(&npm.settings), "npm_config_registry=https://npm.corp.test:4873/npm/\n");
+    CHECK_CSTR(buf_cstr(&npm.settings), "npm_config_registry=https://npm.corp.test:4873/npm/\n"
+                                        "NPM_CONFIG_REGISTRY=https://npm.corp.test:4873/npm/\n");
     CHECK_OK(group_expand(STR("pypi"), &sources, &pypi, &err));
     CHECK_CSTR(buf_cstr(&pypi.allow), "pip.corp.test:8080, a.test:443, b.test:443");
+    CHECK_CSTR(buf_cstr(&pypi.settings), "PIP_INDEX_URL=http://pip.corp.test:8080/simple\n"
+                                         "PIP_EXTRA_INDEX_URL=https://a.test/s https://b.test/s\n"
+                                         "PIP_TRUSTED_HOST=pip.corp.test:8080\n");
 }
 
 TEST(variables_win_and_nonsense_is_named)
 {
     AUTO_DNS struct net_dns *dns = net_dns_start();
-    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, bad = {0};
+    AUTO_GROUP_HOSTS struct group_hosts npm = {0}, told = {0}, bad = {0};
     struct err err = {0};
     struct group_sources sources = places(dns, "env");
     test_write(sources.home, ".npmrc", "registry=https://file.test/\n");
     set_env(0, "npm_config_registry", "https://variable.test/");
     CHECK_OK(group_expand(STR("npm"), &sources, &npm, &err));
     CHECK_CSTR(buf_cstr(&npm.allow), "variable.test:443");
+    sources.registries[GROUP_NPM] = STR("https://configured.test/");
+    CHECK_OK(group_expand(STR("npm"), &sources, &told, &err));
+    CHECK_CSTR(buf_cstr(&told.allow), "configured.test:443");
+    sources.registries[GROUP_NPM] = (struct str){0};
     set_env(0, "npm_config_registry", "ftp://variable.test/");
     CHECK(group_expand(STR("npm"), &sources, &bad, &err) < 0);
     CHECK_MSG("the configured registry 'ftp://variable.test/'");

@@ -4,8 +4,10 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -86,6 +88,15 @@ static bool is_there(const struct scene *scene, const char *path, mode_t *ret_mo
     return there;
 }
 
+static off_t size_of(const struct scene *scene, const char *path)
+{
+    char full[1024];
+    struct stat st = {0};
+    (void)snprintf(full, sizeof full, "%s/%s", scene->home, path);
+    CHECK(stat(full, &st) == 0);
+    return st.st_size;
+}
+
 static bool was_asked_for(const struct scene *scene, const char *word)
 {
     AUTO_BUF struct buf text = {0};
@@ -130,6 +141,35 @@ TEST(an_archive_that_is_complete_is_not_made_again)
     CHECK(!is_there(&scene, "runtimes/roots/system", &mode));
     write_program(&scene, "mmdebstrap", "exit 7\n");
     CHECK_ERR(add(&scene, &err), ERR_INVALID);
+}
+
+/* An addition that is ended from outside, whatever it was doing. */
+TEST(nothing_of_one_that_was_killed_works_on)
+{
+    AUTO_SCENE struct scene scene = {0};
+    struct err err = {0};
+    mode_t mode;
+    scene_open(
+        &scene, "killed",
+        "touch $TMPDIR/scratch; (while sleep 0.05; do echo more; done) & : > $T/begun; wait\n");
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(add(&scene, &err) == 0);
+    while (!is_there(&scene, "tree/begun", &mode))
+        (void)usleep(10000);
+    CHECK(kill(pid, SIGTERM) == 0 && waitpid(pid, NULL, 0) == pid);
+    (void)usleep(200000);
+    off_t size = size_of(&scene, "runtimes/incoming/system-3.99.tar.part");
+    (void)usleep(200000);
+    CHECK_INT(size_of(&scene, "runtimes/incoming/system-3.99.tar.part"), size);
+    CHECK(is_there(&scene, "runtimes/incoming/system.debs", &mode));
+    CHECK(geteuid() != 0 || is_there(&scene, "runtimes/incoming/system.tree/scratch", &mode));
+    /* What is left goes with the runtime, though it never came to be. */
+    CHECK_OK(runtime_remove(&scene.runtime, scene.home, &err));
+    CHECK(!is_there(&scene, "runtimes/incoming/system.debs", &mode));
+    CHECK(!is_there(&scene, "runtimes/incoming/system-3.99.tar.part", &mode));
+    CHECK(!is_there(&scene, "runtimes/incoming/system.tree", &mode));
+    CHECK_ERR(runtime_remove(&scene.runtime, scene.home, &err), ERR_NOT_FOUND);
 }
 
 TEST(what_mmdebstrap_says_last_is_told)

@@ -252,5 +252,9 @@ TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
     CHECK(strstr(err.msg, "runtime add node24") != NULL);
     CHECK_ERR(runtime_choose(STR("cobol"), none, STR("bash"), &runtime, &err), ERR_NOT_FOUND);
     CHECK_ERR(runtime_choose(none, STR("cobol"), STR("bash"), &runtime, &err), ERR_NOT_FOUND);
+    CHECK_MSG("nothing here runs 'cobol'; there are python, ");
+    CHECK_ERR(runtime_choose(STR("bash"), STR("Python"), none, &runtime, &err), ERR_INVALID);
+    CHECK_MSG("runtime 'bash' does not run Python");
+    CHECK_OK(runtime_choose(STR("bash"), STR("Shell"), none, &runtime, &err));
     CHECK(runtime_is_name(STR("python3")) && !runtime_is_name(STR("python")));
 }
