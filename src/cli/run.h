@@ -49,7 +49,7 @@ int run_find_modules(const char *file, struct str code, struct arena *arena,
                      struct isolate_module *modules, size_t max, size_t *ret_count,
                      struct err *err) MUST_USE;
 
-/* What --env gives: NAME=VALUE, or NAME, whose value is that of our own; false when we have none. */
+/* What --env gives: NAME=VALUE, or NAME, whose value is ours; false when we have none. */
 bool run_env(const char *given, struct str *ret_name, struct str *ret_value);
 
 /* A line on standard output or error. */
