@@ -59,6 +59,12 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* strchr finds the NUL behind its text, too. */
+static bool is_one_of(const char *set, char c)
+{
+    return c != '\0' && strchr(set, c) != NULL;
+}
+
 /* Packages of npm: known by the sort of runtime that wants them. */
 enum sort { NO_PACKAGES, PYTHON, NODE, DENO };
 
@@ -92,7 +98,8 @@ static bool python_package(struct str module, struct str *ret_package)
 static size_t npm_part(struct str text)
 {
     size_t len = 0;
-    while (len < text.len && (is_word(text.ptr[len]) || (len > 0 && strchr(".-~", text.ptr[len]))))
+    while (len < text.len &&
+           (is_word(text.ptr[len]) || (len > 0 && is_one_of(".-~", text.ptr[len]))))
         len++;
     return len;
 }
@@ -119,7 +126,7 @@ static bool is_npm(struct str text)
     if (at < text.len && (text.ptr[at++] != '@' || at == text.len))
         return false;
     for (; at < text.len; at++)
-        if (!is_word(text.ptr[at]) && strchr(".-~^<>=|*+ ", text.ptr[at]) == NULL)
+        if (!is_word(text.ptr[at]) && !is_one_of(".-~^<>=|*+ ", text.ptr[at]))
             return false;
     return true;
 }
@@ -154,7 +161,7 @@ static bool is_requirement(struct str package)
 {
     bool is_fine = package.len > 0 && package.len <= PACKAGE_NAME_MAX && is_word(package.ptr[0]);
     for (size_t i = 0; i < package.len && is_fine; i++)
-        is_fine = is_word(package.ptr[i]) || strchr("-.,<>=!~*[]; '\"+", package.ptr[i]) != NULL;
+        is_fine = is_word(package.ptr[i]) || is_one_of("-.,<>=!~*[]; '\"+", package.ptr[i]);
     return is_fine;
 }
 

@@ -1,7 +1,7 @@
 // Kernels that the server forks from a template: the same behaviour, another way to start.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { EXE, forked, post } from './forked_lib.mjs';
+import { AGE, EXE, forked, pooled, post } from './forked_lib.mjs';
 import { serve } from './lib.mjs';
 
 const T = { timeout: 120000 };
@@ -22,31 +22,11 @@ test('variables, output, environment, timeouts and restarts are those of any ker
   assert.match(String(again.result), /^.memfd:/, again.raw);
 });
 
-// How long the kernel's process has been there, in seconds.
-const AGE = 'import time; s = open("/proc/self/stat").read().rsplit(")", 1)[1].split()\n'
-  + 'float(open("/proc/uptime").read().split()[0]) - int(s[19]) / 100';
-
-// A sandbox whose kernel was there before it; those take a moment to be made.
-async function pooled(t, server, spec) {
-  for (let end = Date.now() + 60000; Date.now() < end;) {
-    await new Promise((done) => setTimeout(done, 400));
-    const box = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
-    assert.equal(box.http, 201, box.raw);
-    const run = (code) => post(server, `/v1/sandboxes/${box.id}/run_code`, { code });
-    const { http, raw, result, executionCount } = await run(AGE);
-    assert.equal(http, 200, raw);
-    assert.equal(executionCount, 1, raw);
-    if (result > 0.25) return { id: box.id, run };
-    await server.get(`/v1/sandboxes/${box.id}`, { method: 'DELETE' });
-  }
-  throw new Error('no kernel ever waited');
-}
-
 test('a kernel that waited is given environment, limits and randomness of its own', T, async (t) => {
   const server = await serve(t);
   if (await forked(t, server) === null) return;
-  const one = await pooled(t, server, { env: { MINE: 'one' }, limits: { memoryMb: 96 } });
-  const two = await pooled(t, server, { env: { MINE: 'two' } });
+  const one = await pooled(server, { env: { MINE: 'one' }, limits: { memoryMb: 96 } });
+  const two = await pooled(server, { env: { MINE: 'two' } });
   const LOOK = 'import os, random\nprint(os.environ.get("MINE"), os.environ["HOME"], os.getcwd(), '
     + '[n for n in os.environ if "SANDGLASS" in n], sorted(n for n in globals() if n[0] != "_"))\nrandom.random()';
   const [first, second] = [await one.run(LOOK), await two.run(LOOK)];

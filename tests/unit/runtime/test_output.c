@@ -181,6 +181,7 @@ TEST(packages_are_names_that_no_installer_takes_for_options)
     CHECK_ERR(package_check(STR("-r/etc/passwd"), &err), ERR_INVALID);
     CHECK_ERR(package_check(STR("x @ http://host/x"), &err), ERR_INVALID);
     CHECK_ERR(package_check(STR(""), &err), ERR_INVALID);
+    CHECK_ERR(package_check(STR("x\0y"), &err), ERR_INVALID); /* not the package x */
     CHECK_OK(package_command(&python, &package, 1, &arena, argv, &err));
     CHECK_CSTR(argv[0], "/usr/bin/python3");
     CHECK_ERR(package_command(&bash, &package, 1, &arena, argv, &err), ERR_UNSUPPORTED);
@@ -212,6 +213,9 @@ TEST(packages_of_npm_are_names_too)
         if (rows[i].deno != NULL)
             CHECK(str_eq(package, str_of(rows[i].deno)));
     }
+    struct str package = {0};
+    CHECK(!package_of_module(&node, STR("left\0pad"), &package));
+    CHECK(!package_of_module(&deno, STR("npm:left@1\0"), &package));
 }
 
 TEST(requirements_of_npm_name_no_address)
