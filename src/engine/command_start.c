@@ -4,6 +4,7 @@
 #include "engine/command_internal.h"
 #include "engine/network.h"
 #include "engine/session_internal.h"
+#include "runtime/runtimes.h"
 
 struct starting {
     struct session_want session;
@@ -83,9 +84,8 @@ static void on_drain(void *ctx)
 
 static void put_env(struct starting *starting, const struct sandbox *sandbox)
 {
-    static const char *const fixed[] = {
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
-        "USER=sandbox", "LANG=C.UTF-8"};
+    static const char *const fixed[] = {"PATH=" RUNTIME_PATH, "HOME=/home/sandbox", "USER=sandbox",
+                                        "LANG=C.UTF-8"};
     struct engine_pairs net = {0};
     if (sandbox->net != NULL)
         net = network_env(sandbox->net, true, &starting->arena);

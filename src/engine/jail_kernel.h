@@ -17,6 +17,7 @@ enum context_wait {
     WAIT_GRACE,    /* the interrupt is to be heeded; then the process is killed */
     WAIT_DEATH,    /* of the process; then it is given up */
     WAIT_INSTALL,  /* of packages; then that is given up */
+    WAIT_LISTING,  /* of what the run has changed; then it is not told */
 };
 
 /* An interpreter, or the place for one. `kernel` is there while its process is. */

@@ -179,6 +179,8 @@ static void finish(struct keeping *keeping, const struct err *why)
         stand(keeping, bytes);
     if (why != NULL || keeping->how != JAIL_KEEP_PAUSE)
         let_go_on(keeping);
+    else if (keeping->place != NULL)
+        keeping->place->is_paused = true;
     if (why == NULL)
         buf_printf(&image, "%s/%s", buf_cstr(&keeping->below), keeping->fresh.id);
     if (why != NULL || keeping->place == NULL)

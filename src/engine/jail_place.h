@@ -121,6 +121,7 @@ struct place {
     struct live_kernels *live;      /* which is this */
     size_t holds;                   /* no code is run while there are any */
     bool is_gone, is_pumping, is_ended;
+    bool is_paused;           /* all in it stands still */
     bool is_spare;            /* nobody's yet; it has no id */
     struct timer *gone_timer; /* NULL, or the end of the jail is told when it rings */
     struct err gone_err;
@@ -257,6 +258,8 @@ void jail_files_touched(struct place *place);
 /* jail_context.c */
 void jail_context(struct place *place, const struct context_request *request, context_done *done,
                   void *ctx);
+/* jail_run.c: it goes on after a pause, and with it what ran out of time meanwhile. */
+void jail_runs_resume(struct place *place);
 /* What its kernels shall have of the sandbox. */
 void jail_contexts_begin(struct place *place, const struct sandbox_info *info);
 /* A kernel that waited there hears what those of the sandbox find in their environment. */

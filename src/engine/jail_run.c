@@ -17,6 +17,7 @@ enum {
     GRACE_MS = 2000,
     REPEAT_MS = 250,
     DEATH_MS = 5000,
+    LISTING_MS = 10000,
 };
 
 struct judging {
@@ -80,10 +81,14 @@ void run_compare(struct run *run)
 {
     timer_clear(run->context->timer);
     run->phase = COMPARING;
-    if (run->before == NULL)
+    if (run->before == NULL) {
         run_finish(run, NULL);
-    else
-        run->listing = listing_start(run->context->place, on_after, run);
+        return;
+    }
+    /* The place may be paused in this moment. */
+    run->context->wait = WAIT_LISTING;
+    timer_set(run->context->timer, LISTING_MS, 0);
+    run->listing = listing_start(run->context->place, on_after, run);
 }
 
 /* --- Its course --- */
@@ -336,13 +341,57 @@ static void interrupt_wanted(struct context *context, struct run *run)
     context_signal(context, SIGINT);
 }
 
+static void ignore_done(UNUSED void *ctx, UNUSED const struct eval_result *result,
+                        UNUSED const struct err *why)
+{
+}
+
+/* Its time is up while all stands still: who waits for it is told. What has begun is interrupted
+ * when the place goes on (jail_runs_resume), and nobody is told of that any more. */
+static void leave_paused(struct context *context, struct run *run)
+{
+    static const struct eval_spec nothing;
+    char text[160];
+    (void)snprintf(text, sizeof text,
+                   "out of time after %lld ms, the sandbox was paused meanwhile; the code is "
+                   "interrupted when it is resumed",
+                   (long long)run->timeout_ms);
+    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", text);
+    if (run->phase == LISTING) {
+        run_finish(run, NULL);
+        return;
+    }
+    struct eval_calls calls = run->calls;
+    struct eval_result result = {
+        .kernel = &run->output, .context = context->id, .runtime = str_of(context->runtime->name)};
+    run->output.duration_us = (clock_now_ns() - run->began_ns) / 1000;
+    run->is_late = run->is_dropping = true;
+    run->is_stopped = false;
+    run->calls = (struct eval_calls){.on_done = ignore_done};
+    run->spec = &nothing;
+    calls.on_done(run->ctx, &result, NULL); /* the last of it: it may end the place */
+}
+
+void jail_runs_resume(struct place *place)
+{
+    place->is_paused = false;
+    for (struct context *context = place->contexts; context != NULL; context = context->next)
+        if (context->runs != NULL && context->runs->phase == RUNNING && context->runs->is_late)
+            interrupt_late(context, context->runs);
+}
+
 static void on_timer(void *ctx)
 {
     struct context *context = ctx;
     struct run *run = context->runs;
     if (run == NULL)
         return;
-    if (context->wait == WAIT_HEARING) {
+    if (context->wait == WAIT_LISTING) {
+        run->output.has_more_files = true;
+        run_finish(run, NULL);
+    } else if (context->place->is_paused && (run->phase == LISTING || run->phase == RUNNING)) {
+        leave_paused(context, run);
+    } else if (context->wait == WAIT_HEARING) {
         interrupt_wanted(context, run);
     } else if (context->wait == WAIT_DEADLINE) {
         run->is_late = true;

@@ -34,6 +34,7 @@ static void resume(struct place *place, engine_done *done, void *ctx)
         done(ctx, &err);
         return;
     }
+    jail_runs_resume(place);
     jail_warden_asked(place->provider, number, on_thawed, ctx)->plain_done = done;
 }
 

@@ -6,7 +6,6 @@
  * being built waits for the one that builds. A build that fails leaves nothing but its reason. */
 
 #include "engine/snapshot_build.h"
-#include "engine/installer.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "egress/settings.h"
 #include "engine/config.h"
 #include "engine/installer.h"
+#include "runtime/runtimes.h"
 
 enum {
     BUILD_MS = 15 * 60000,
@@ -308,7 +308,7 @@ static const char *const *env_of(struct building *building)
     for (size_t i = 0; i < text.len; i++)
         lines += text.ptr[i] == '\n';
     const char **env = arena_array(&building->arena, const char *, lines + 1);
-    env[count++] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    env[count++] = "PATH=" RUNTIME_PATH;
     env[count++] = "HOME=/home/sandbox";
     env[count++] = "LANG=C.UTF-8";
     struct str rest = arena_dup(&building->arena, buf_str(&text)), line;

@@ -115,9 +115,10 @@ static void on_birth(int sig)
     errno = code;
 }
 
+/* Whatever waits then has to look: nothing is restarted. */
 static int heed_init(struct err *err)
 {
-    struct sigaction action = {.sa_handler = on_birth, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_birth};
     if (sigaction(SIGURG, &action, NULL) < 0 || fcntl(BIRTH_FD, F_SETOWN, getpid()) < 0 ||
         fcntl(BIRTH_FD, F_SETSIG, SIGURG) < 0 || fcntl(BIRTH_FD, F_SETFL, O_ASYNC) < 0)
         return err_sys(err, errno, "listen to init");

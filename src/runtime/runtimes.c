@@ -31,7 +31,7 @@ static const struct {
                     {kernel_starts, ".cjs", 0444},
                     {kernel_addons, ".node", 0555}};
 
-#define PATH_AND(path) "PATH=" path "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATH_AND(path) "PATH=" path RUNTIME_PATH
 #define REST "HOME=/home/sandbox", "LANG=C.UTF-8", "USER=sandbox", "TERM=dumb", NULL
 static const char path_of_host[] = PATH_AND("");
 static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
@@ -205,6 +205,14 @@ static int write_files(int dir_fd, const struct embed_file *files, const char *e
     return 0;
 }
 
+/* Models and people write `python`, which Debian does not have. */
+static int write_names(int dir_fd, struct err *err)
+{
+    if (mkdirat(dir_fd, "bin", 0755) < 0 || symlinkat("/usr/bin/python3", dir_fd, "bin/python") < 0)
+        return err_sys(err, errno, "write 'bin/python'");
+    return 0;
+}
+
 static int write_programs(const char *dir, struct err *err)
 {
     AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -214,7 +222,7 @@ static int write_programs(const char *dir, struct err *err)
         if (write_files(fd, kernel_files[i].files, kernel_files[i].ending, kernel_files[i].mode,
                         err) < 0)
             return -1;
-    return 0;
+    return write_names(fd, err);
 }
 
 /* Gives the directory with the kernels of this very version, unpacking them when they are not

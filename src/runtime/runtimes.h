@@ -13,6 +13,9 @@ struct jail_plan;
 
 #define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked kernels, */
 #define RUNTIME_TREES "/opt/runtimes" /* and everything that was added */
+/* Where programs of a jail are looked for; last what is missing on a plain host (write_names). */
+#define RUNTIME_PATH                                                                               \
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" RUNTIME_DIR "/bin"
 
 /* In the environment of a kernel that is made ahead: it goes the ways of a first cell by itself. */
 #define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD=1"

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run, serve, tempDir, until } from './lib.mjs';
+import { run, serve, sleep, tempDir, until } from './lib.mjs';
 
 const T = { timeout: 120000 };
 
@@ -418,6 +418,31 @@ test('the command line runs in a sandbox of the server', T, async (t) => {
   assert.match((await cli('--memory', '64', '-e', '1')).stderr, /--memory does not go with --sandbox/);
   const lost = await run(['run', '--context', 'x', '-e', '1'], { env });
   assert.match(lost.stderr, /--context needs --sandbox or --session/);
+});
+
+test('a run in a sandbox that is paused is answered in time, and goes on with its variables', T, async (t) => {
+  const server = await setup(t, 'python3', { idleMs: 0 });
+  if (!server) return;
+  assert.equal((await server.run('x = 5')).success, true);
+  const waiting = server.run('import time\nx += 1\ntime.sleep(60)\nx = 0', { timeoutMs: 3000 });
+  await sleep(1000);
+  const paused = await server.post(`${server.box}/pause`);
+  if (paused.http === 501) return t.skip(`nothing is paused here: ${paused.raw}`);
+  assert.equal(paused.http, 200, paused.raw);
+  const late = await waiting;
+  assert.deepEqual([late.status, late.stateLost], ['timeout', false], late.raw);
+  assert.match(late.error.message, /paused/);
+  const after = await server.run('x'); // which resumes it, and has the code before interrupted
+  assert.equal(after.result, 6, after.raw);
+});
+
+test('python is a name of python3', T, async (t) => {
+  const server = await setup(t, 'python3');
+  if (!server) return;
+  const cell = await server.run('import subprocess\nsubprocess.run(["python", "-c", "print(6 * 7)"])');
+  assert.equal(cell.stdout, '42\n', cell.raw);
+  const command = await server.post(`${server.box}/commands`, { argv: ['python', '-c', 'print(6 * 7)'] });
+  assert.ok(command.http < 300 && /42/.test(command.raw), command.raw);
 });
 
 test('bash: a cell finds the status of the one before, and no syntax costs the shell', T, async (t) => {

@@ -306,8 +306,6 @@ def serve(fd):
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
     kernel.channel.fd = fd
-    # A fork hears of signals by this one: whatever waits then has to look.
-    signal.siginterrupt(signal.SIGURG, True)
     kernel.serve()
 
 
