@@ -45,7 +45,7 @@ static volatile int alive[2];
 static long __attribute__((noinline)) bear(void)
 {
     long result = SYS_clone;
-    register long child_word __asm__("r10") = (long)&alive[1];
+    register long child_word __asm__("r10") = (long)(alive + 1);
     register long none __asm__("r8") = 0;
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
@@ -87,7 +87,7 @@ static long __attribute__((noinline)) bear(void)
     register long x1 __asm__("x1") = 0;
     register long x2 __asm__("x2") = 0;
     register long x3 __asm__("x3") = 0;
-    register long x4 __asm__("x4") = (long)&alive[1];
+    register long x4 __asm__("x4") = (long)(alive + 1);
     register long x8 __asm__("x8") = SYS_clone;
     __asm__ volatile("svc 0\n\t"
                      "tbnz x0, #63, 3f\n\t"
