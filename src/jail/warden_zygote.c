@@ -278,7 +278,8 @@ static int64_t due_in_ms(void)
         size_t old = count_old(&first);
         if (now->forks == 0)
             return -1;
-        at = now->forks >= FORKS_MAX << old ? 0 : now->since_ms + ((int64_t)AGE_MS << old);
+        at =
+            now->forks >= (uint32_t)FORKS_MAX << old ? 0 : now->since_ms + ((int64_t)AGE_MS << old);
     }
     return MAX(at - clock_now_ms(), (int64_t)0);
 }
