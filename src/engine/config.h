@@ -85,7 +85,7 @@ struct config_jail {
     int64_t memory_mb, pids;
     double cpus;
     int64_t pool, pool_idle_ms;
-    bool template;
+    bool template, template_at_start;
     struct config_list template_imports; /* empty: the runtime's own */
     int64_t kernels;                     /* that wait, forked from it */
 };

@@ -141,8 +141,11 @@ const struct config_key config_keys[] = {
     {"jail", "pool_idle_ms", NUMBER(0, 24 * 3600 * 1000, "60000"), AT(config_jail, pool_idle_ms),
      .help = "Time without a request after which only one waits; 0: all wait for ever"},
     {"jail", "template", .type = CONFIG_BOOL, AT(config_jail, template), .fallback = "true",
-     .help = "Fork Python kernels from a process that has imported its packages; about 60 MB, from "
-             "the second kernel on"},
+     .help = "Fork Python kernels from a process that has imported its packages; about 60 MB"},
+    {"jail", "template_at_start", .type = CONFIG_BOOL, AT(config_jail, template_at_start),
+     .fallback = "true", .env = "SANDGLASS_TEMPLATE_AT_START",
+     .help = "Make that process when the server starts, which takes a processor about a second; "
+             "else with its second Python kernel"},
     {"jail", "template_imports", MANY(CONFIG_NAME, 64), AT(config_jail, template_imports),
      .note = "json, numpy, pandas and matplotlib",
      .help = "What that process imports; packages that are not there are left out"},

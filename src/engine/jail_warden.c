@@ -122,16 +122,13 @@ static void on_template(struct request *request, const struct warden_event *even
     jail_spares_tend(provider);
 }
 
-/* Once for each warden, with the second kernel: a server that runs one cell does not pay for it. */
-void jail_template_want(struct provider *provider, const struct runtime *runtime)
+/* Once for each warden. */
+static void ask_template(struct provider *provider, const struct runtime *runtime)
 {
     const struct config_jail *config = &provider->host->config->jail;
     AUTO_BUF struct buf names = {0};
     struct err err = {0};
     uint32_t number = 0;
-    if (provider->is_template_asked || runtime->forks == NULL || !config->template ||
-        ++provider->kernels_started < 2)
-        return;
     provider->is_template_asked = true;
     for (size_t i = 0; i < config->template_imports.len; i++)
         buf_printf(&names, "%s%.*s", i > 0 ? "," : "", STR_ARG(config->template_imports.items[i]));
@@ -195,6 +192,24 @@ void jail_warden_used(struct provider *provider)
         log_warn("jail.pool", LOG_STR("error", err.msg));
 }
 
+void jail_template_want(struct provider *provider, const struct runtime *runtime)
+{
+    if (!provider->is_template_asked && runtime->forks != NULL &&
+        provider->host->config->jail.template && ++provider->kernels_started >= 2)
+        ask_template(provider, runtime);
+}
+
+/* So that the first kernel, too, is a fork: live forks of it go on, and it is there at once. */
+static void make_template(struct provider *provider)
+{
+    const struct config_jail *config = &provider->host->config->jail;
+    const struct runtime *runtime = NULL;
+    struct err ignored;
+    if (config->template && config->template_at_start &&
+        runtime_find(STR("python3"), &runtime, &ignored) == 0)
+        ask_template(provider, runtime);
+}
+
 int jail_warden_start(struct provider *provider, struct err *err)
 {
     size_t most = (size_t)provider->host->config->jail.pool;
@@ -204,7 +219,10 @@ int jail_warden_start(struct provider *provider, struct err *err)
     if (watch_new(provider->host->loop, warden_fd(provider->warden), WATCH_READ, on_warden,
                   provider, &provider->watch, err) < 0)
         return -1;
-    return ask_pool(provider, MIN(most, (size_t)POOL_FIRST), err);
+    if (ask_pool(provider, MIN(most, (size_t)POOL_FIRST), err) < 0)
+        return -1;
+    make_template(provider);
+    return 0;
 }
 
 void jail_warden_stop(struct provider *provider)

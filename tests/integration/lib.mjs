@@ -9,6 +9,9 @@ import { join } from 'node:path';
 export const BIN = process.env.SANDGLASS_BIN;
 if (!BIN) throw new Error('set SANDGLASS_BIN to the sandglass program');
 
+// It takes a processor a second in each server, and few tests need it.
+process.env.SANDGLASS_TEMPLATE_AT_START ??= 'false';
+
 // It holds back what is freed and copies what it sees: memory is not counted then.
 export const isSanitized = readFileSync(BIN).includes('__asan_init');
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { box, forked, post } from './forked_lib.mjs';
-import { run as cli, serve } from './lib.mjs';
+import { run as cli, serve, until } from './lib.mjs';
 
 const T = { timeout: 150000 };
 const SEED = 'hash("of the template") % 2**40'; // the same in all forks of one template
@@ -128,6 +128,19 @@ async function hurtsItself(t, server) {
   assert.match(forks.sandboxes[0].contexts[0].reason, /changed/, forks.raw);
   assert.equal((await one.run('1 + 1')).result, 2);
 }
+
+// The first thing that somebody tries.
+test('the first sandbox of a server has a kernel that can be forked', T, async (t) => {
+  const server = await serve(t, { env: { ...process.env, SANDGLASS_TEMPLATE_AT_START: 'true' } });
+  await until(() => server.stderr.includes('event=jail.template'));
+  if (/event=jail.template.*error/.test(server.stderr)) return t.skip(server.stderr);
+  const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3' });
+  const one = box(server, made.id);
+  assert.equal((await one.run('x = 41')).success, true);
+  const forks = await one.fork(1);
+  assert.deepEqual(forks.sandboxes?.[0].contexts, [{ id: 'python3', live: true, reason: null }], forks.raw);
+  assert.equal((await box(server, forks.sandboxes[0].id).run('x + 1')).result, 42);
+});
 
 test('live forks', T, async (t) => {
   const server = await serve(t);
