@@ -1,5 +1,6 @@
 #include "stage.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -105,6 +106,35 @@ void stage_jail(struct stage *stage)
     struct err err = {0};
     struct jail_plan plan = stage_plan(stage->warden);
     CHECK_OK(jail_make(stage->warden, &plan, &stage->jail, &err));
+}
+
+size_t stage_children(pid_t parent, const char *called, pid_t *ret_pids, size_t most)
+{
+    size_t count = 0;
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    while (dir != NULL && count < most && (entry = readdir(dir)) != NULL) {
+        char path[300], text[256] = "", state;
+        int its_parent = 0;
+        (void)snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+            continue;
+        const char *name = strstr(text, called);
+        if (name != NULL && sscanf(name + strlen(called), ") %c %d", &state, &its_parent) == 2 &&
+            its_parent == parent && state != 'Z')
+            ret_pids[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
+}
+
+pid_t stage_template_pid(const struct stage *stage)
+{
+    pid_t found = -1;
+    CHECK_INT(stage_children(warden_pid(stage->warden), "(zygote", &found, 1), 1);
+    return found;
 }
 
 static void start(struct stage *stage, bool forked)

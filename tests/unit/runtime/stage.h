@@ -29,6 +29,10 @@ void run(struct stage *stage, const char *code);
 struct jail_plan stage_plan(struct warden_link *warden);
 /* A warden with a template that has imported these. */
 void stage_template(struct stage *stage, const char *names);
+/* Its process. */
+pid_t stage_template_pid(const struct stage *stage);
+/* The living children of a process whose name begins so ("(zygote"), at most `most`. */
+size_t stage_children(pid_t parent, const char *called, pid_t *ret_pids, size_t most);
 void stage_jail(struct stage *stage);
 /* Forks a kernel into the jail of the stage and waits until it is ready. */
 void stage_fork(struct stage *stage);

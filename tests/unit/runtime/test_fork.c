@@ -18,36 +18,6 @@
 
 #include "base/fd.h"
 
-/* The living children of a process that are called so, at most `most`. */
-static size_t children_of(pid_t parent, const char *called, pid_t *ret_pids, size_t most)
-{
-    size_t count = 0;
-    DIR *dir = opendir("/proc");
-    struct dirent *entry;
-    while (dir != NULL && count < most && (entry = readdir(dir)) != NULL) {
-        char path[300], text[256] = "", state;
-        int its_parent = 0;
-        (void)snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
-            continue;
-        const char *name = strstr(text, called);
-        if (name != NULL && sscanf(name + strlen(called), ") %c %d", &state, &its_parent) == 2 &&
-            its_parent == parent && state != 'Z')
-            ret_pids[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
-    }
-    if (dir != NULL)
-        (void)closedir(dir);
-    return count;
-}
-
-static pid_t template_of(struct warden_link *warden)
-{
-    pid_t found = -1;
-    CHECK_INT(children_of(warden_pid(warden), "(zygote", &found, 1), 1);
-    return found;
-}
-
 enum { EMBRYOS = 8 }; /* of zygote.c */
 
 /* Those that wait to be kernels, the oldest first. */
@@ -56,7 +26,7 @@ static void embryos_of(pid_t template, pid_t ret_pids[EMBRYOS])
     size_t count = 0;
     for (int tries = 0; tries < 1000 && count < EMBRYOS; tries++) {
         (void)usleep(10000);
-        count = children_of(template, "(embryo", ret_pids, EMBRYOS);
+        count = stage_children(template, "(embryo", ret_pids, EMBRYOS);
     }
     CHECK_INT(count, EMBRYOS);
 }
@@ -181,7 +151,7 @@ TEST(the_template_has_what_it_needs_and_no_more)
     UNUSED AUTO_CLOSE int leak =
         open("/dev/zero", O_RDONLY); /* NOLINT(android-cloexec-open): on purpose */
     stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
+    pid_t template = stage_template_pid(&stage);
     const char *status = proc_text(template, "status");
     /* CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SYS_PTRACE: to go where an init is. */
     CHECK(strstr(status, "CapPrm:\t00000000002c0000") != NULL);
@@ -228,7 +198,7 @@ TEST(nothing_is_above_the_tree_of_the_template)
     AUTO_STAGE struct stage stage = {0};
     int status;
     stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
+    pid_t template = stage_template_pid(&stage);
     pid_t looker = fork();
     CHECK(looker >= 0);
     if (looker == 0)
@@ -285,7 +255,7 @@ TEST(iso_the_memory_of_the_template_is_not_dumpable)
     AUTO_STAGE struct stage stage = {0};
     pid_t embryos[EMBRYOS];
     stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
+    pid_t template = stage_template_pid(&stage);
     embryos_of(template, embryos);
     int answer = is_dumpable(template);
     if (answer == 2) {
@@ -326,7 +296,7 @@ TEST(iso_a_kernel_is_alone_with_its_memory)
     int ready[2], go[2], inner[3], fds[3];
     char byte = 0;
     stage_ready(&stage);
-    embryos_of(template_of(stage.warden), embryos);
+    embryos_of(stage_template_pid(&stage), embryos);
     CHECK_INT(pipe2(ready, O_CLOEXEC), 0);
     CHECK_INT(pipe2(go, O_CLOEXEC), 0);
     pid_t tracer = fork();
@@ -586,14 +556,14 @@ TEST(a_template_that_is_killed_comes_back)
 {
     AUTO_STAGE struct stage stage = {0};
     stage_ready(&stage);
-    pid_t victim = template_of(stage.warden);
+    pid_t victim = stage_template_pid(&stage);
     CHECK_INT(kill(victim, SIGKILL), 0);
     run(&stage, "1"); /* whoever was forked before lives */
     CHECK(stage.ok);
     stage_fork_again(&stage);
     run(&stage, "1");
     CHECK(stage.ok);
-    CHECK(template_of(stage.warden) != victim);
+    CHECK(stage_template_pid(&stage) != victim);
 }
 
 TEST(a_template_that_dies_in_the_middle_of_forks_hurts_nobody_for_long)
@@ -604,7 +574,7 @@ TEST(a_template_that_dies_in_the_middle_of_forks_hurts_nobody_for_long)
         struct err err = {0};
         uint32_t ids[8];
         struct kernel *kernels[8] = {0};
-        pid_t victim = template_of(stage.warden);
+        pid_t victim = stage_template_pid(&stage);
         for (int i = 0; i < 8; i++) {
             int inner[3];
             CHECK_OK(kernel_open(&kernels[i], inner, &err));
@@ -665,7 +635,7 @@ TEST(those_that_wait_leave_with_their_template)
     AUTO_STAGE struct stage stage = {0};
     pid_t embryos[EMBRYOS];
     stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
+    pid_t template = stage_template_pid(&stage);
     embryos_of(template, embryos);
     CHECK_INT(kill(template, SIGKILL), 0);
     for (int i = 0; i < EMBRYOS; i++)
@@ -680,11 +650,12 @@ TEST(one_that_was_killed_while_it_waited_is_passed_over)
     AUTO_STAGE struct stage stage = {0};
     pid_t embryos[EMBRYOS];
     stage_ready(&stage);
-    pid_t template = template_of(stage.warden);
+    pid_t template = stage_template_pid(&stage);
     embryos_of(template, embryos);
     for (int i = 0; i < EMBRYOS; i++)
         CHECK_INT(kill(embryos[i], SIGKILL), 0);
-    for (int tries = 0; tries < 1000 && children_of(template, "(embryo", embryos, 1) > 0; tries++)
+    for (int tries = 0; tries < 1000 && stage_children(template, "(embryo", embryos, 1) > 0;
+         tries++)
         (void)usleep(10000);
     stage.kernel = kernel_free(stage.kernel);
     stage_fork(&stage);
@@ -788,7 +759,7 @@ TEST(many_forks_leave_nothing)
     AUTO_STAGE struct stage stage = {0};
     stage_ready(&stage);
     int rounds = getenv("SG_SOAK") != NULL ? 1000 : 100;
-    pid_t victim = template_of(stage.warden);
+    pid_t victim = stage_template_pid(&stage);
     size_t own = open_descriptors(getpid()), wardens = open_descriptors(warden_pid(stage.warden));
     for (int i = 0; i < rounds; i++) {
         struct err err = {0};

@@ -33,29 +33,6 @@ static void join(struct stage *stage, const struct stage *host)
     stage_fork(stage);
 }
 
-static pid_t template_of(struct stage *stage)
-{
-    AUTO_BUF struct buf list = {0};
-    struct err err = {0};
-    char path[64], name[32];
-    int pid = (int)warden_pid(stage->warden), used = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        skip();
-    CHECK_OK(buf_read_all(&list, fd, &err));
-    for (const char *at = buf_cstr(&list); sscanf(at, "%d %n", &pid, &used) == 1; at += used) {
-        (void)snprintf(path, sizeof path, "/proc/%d/comm", pid);
-        AUTO_CLOSE int comm = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t got = comm < 0 ? 0 : read(comm, name, sizeof name - 1);
-        name[MAX(got, (ssize_t)0)] = '\0';
-        if (strcmp(name, "zygote\n") == 0)
-            return pid;
-    }
-    fail_msg("no template");
-    return -1;
-}
-
 TEST(res11_a_jail_without_processor_time_does_not_hold_up_the_template)
 {
     struct err err = {0};
@@ -90,7 +67,7 @@ TEST(res_the_template_outlives_jails_that_end_while_it_forks_into_them)
     stage_template(&stage, "json");
     stage_jail(&stage);
     stage_fork(&stage);
-    pid_t template = template_of(&stage);
+    pid_t template = stage_template_pid(&stage);
     for (unsigned i = 0; i < 200; i++) {
         struct err err = {0};
         uint32_t ids[2];
@@ -107,7 +84,7 @@ TEST(res_the_template_outlives_jails_that_end_while_it_forks_into_them)
     }
     stage.kernel = kernel_free(stage.kernel);
     stage_fork(&stage);
-    CHECK_INT(template_of(&stage), template);
+    CHECK_INT(stage_template_pid(&stage), template);
 }
 
 /* Nothing of a jail can make it stand still; if anything does, all go on without it. */
@@ -121,7 +98,7 @@ TEST(a_template_that_stands_still_is_replaced)
     stage_jail(&stage);
     stage_fork(&stage);
     join(&other, &stage);
-    CHECK_INT(kill(template_of(&stage), SIGSTOP), 0);
+    CHECK_INT(kill(stage_template_pid(&stage), SIGSTOP), 0);
     struct kernel *kernels[] = {ask(stage.jail, &id), ask(other.jail, &(uint32_t){0})};
     int64_t began = clock_now_ms();
     other.jail = jail_free(other.jail); /* it ends, though a fork into it is under way */
@@ -145,7 +122,7 @@ TEST(res_the_end_of_a_command_is_not_that_of_the_template)
     stage_template(&stage, "json");
     stage_jail(&stage);
     stage_fork(&stage);
-    pid_t template = template_of(&stage);
+    pid_t template = stage_template_pid(&stage);
     for (unsigned i = 0; i < 60; i++) {
         struct err err = {0};
         uint32_t first, id, request;
@@ -165,6 +142,6 @@ TEST(res_the_end_of_a_command_is_not_that_of_the_template)
         CHECK_OK(warden_await(stage.jail->warden, request, &answer, &err));
         CHECK_OK(jail_await_answer(stage.jail, id, &event, &err));
         (void)kernel_free(kernel);
-        CHECK_INT(template_of(&stage), template);
+        CHECK_INT(stage_template_pid(&stage), template);
     }
 }

@@ -217,23 +217,8 @@ static void replace_template(struct stage *stage)
 
 static int count_templates(const struct stage *stage)
 {
-    AUTO_BUF struct buf list = {0};
-    struct err err = {0};
-    char path[64], name[32];
-    int pid = (int)warden_pid(stage->warden), count = 0, used = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        skip();
-    CHECK_OK(buf_read_all(&list, fd, &err));
-    for (const char *at = buf_cstr(&list); sscanf(at, "%d %n", &pid, &used) == 1; at += used) {
-        (void)snprintf(path, sizeof path, "/proc/%d/comm", pid);
-        AUTO_CLOSE int comm = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t got = comm < 0 ? 0 : read(comm, name, sizeof name - 1);
-        name[MAX(got, (ssize_t)0)] = '\0';
-        count += strcmp(name, "zygote\n") == 0;
-    }
-    return count;
+    pid_t found[2 * OLD_MAX];
+    return (int)stage_children(warden_pid(stage->warden), "(zygote", found, countof(found));
 }
 
 /* A jail's end is heard behind the answers to others. */
