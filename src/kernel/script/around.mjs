@@ -14,7 +14,7 @@ import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
 
 const AHEAD = 'SANDGLASS_KERNEL_AHEAD'; // see runtime/runtimes.h
 const INNER_MAX = 8; // errors within an error that are told, and how deep
-const PATIENCE_MS = 50; // for somebody to wait for a promise that has failed
+const PATIENCE_MS = 1000; // for the other thread, on a busy machine, to wait for a promise that has failed
 let current = null; // the run that is not done: { id, count, before }, the last of its environment
 let line = -1;
 const later = globalThis.setTimeout; // code may have one of its own
