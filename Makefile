@@ -13,18 +13,17 @@ CLANG := build/clang
 build: $(RELEASE)/build.ninja  ## Set up what is missing and build
 	@ninja -C $(RELEASE) --quiet
 
-run: build  ## Set up, build and serve on 127.0.0.1:7070
-	@$(RELEASE)/src/bin/sandglass runtime add node24 >/dev/null || \
-		echo "run: node24 cannot be had now; python3 and bash can be run" >&2
+run: build  ## Set up, build and serve on 127.0.0.1:7070 [PYTHON_PACKAGES=no]
+	@PYTHON_PACKAGES="$(PYTHON_PACKAGES)" tools/run-setup $(RELEASE)/src/bin/sandglass
 	@exec $(RELEASE)/src/bin/sandglass serve
 
 test: deps-test $(DEBUG)/build.ninja $(ASAN)/build.ninja  ## Set up, build and run every test
 	@tools/test $(DEBUG) $(ASAN)
 
-bench: deps-bench build  ## Measure beside the peers [SUITE=name]
+bench: deps-bench build  ## Measure beside the peers [SUITE=jail,http]
 	@tools/bench $(RELEASE) $(SUITE)
 
-soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for hours on an idle machine [PART=10]
+soak: deps-test $(DEBUG)/build.ninja  ## The hostile tests at full size: for hours on an idle machine [PART=10, PART=work]
 	@tools/soak $(DEBUG) $(PART)
 
 mutants: deps-test  ## Take out each defence of the jail and see that a test fails [ONLY="seccomp pivot"]
@@ -65,7 +64,7 @@ deps-test:
 deps-lint:
 	@tools/deps build lint
 deps-bench:
-	@tools/deps build bench
+	@tools/deps build bench sdk
 deps-sdk:
 	@tools/deps sdk
 

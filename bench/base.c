@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/json.h"
+#include "base/format/toml.h"
 #include "base/map.h"
-#include "base/toml.h"
 #include "bench.h"
 
 enum { ALLOCATIONS = 1000, KEYS = 1000, SAMPLES = 300 };

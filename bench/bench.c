@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/vec.h"
 
 struct row {

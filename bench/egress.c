@@ -25,10 +25,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "bench.h"
-#include "egress/gateway.h"
+#include "egress/gateway/gateway.h"
 #include "egress_net.h"
-#include "jail/jail.h"
-#include "jail/netns.h"
+#include "jail/client/jail.h"
+#include "jail/inside/netns.h"
+#include "waiting.h"
 
 enum { REQUESTS = 400, JAILS = 60, CONNECTIONS = 1000, PROXY = 3128 };
 
@@ -263,8 +264,8 @@ static void measure_jails(struct bench *bench)
                 begin = clock_now_ns();
                 check(gateway_open(gateway, &(struct gateway_session_options){0}, &own, &err));
                 for (int k = 0; k < JAIL_SOCKETS; k++)
-                    check(gateway_add(own, PORTER_OPEN, jail_take_socket(jail, (enum jail_socket)k),
-                                      &err));
+                    check(gateway_add(own, EGRESS_PROXY_OPEN,
+                                      jail_take_socket(jail, (enum jail_socket)k), &err));
                 opened[i] = (double)(clock_now_ns() - begin) / 1e3;
                 (void)gateway_close(own);
             }
@@ -278,8 +279,9 @@ static void measure_jails(struct bench *bench)
 
 static void open_session(int net)
 {
-    static const enum porter_socket kinds[JAIL_SOCKETS] = {PORTER_PROXY, PORTER_DNS, PORTER_DNS_TCP,
-                                                           PORTER_OPEN, PORTER_OPEN};
+    static const enum egress_proxy_socket kinds[JAIL_SOCKETS] = {
+        EGRESS_PROXY_PROXY, EGRESS_PROXY_DNS, EGRESS_PROXY_DNS_TCP, EGRESS_PROXY_OPEN,
+        EGRESS_PROXY_OPEN};
     AUTO_CLOSE int home = netns_open_own(&err);
     AUTO_BUF struct buf text = {0};
     AUTO_POLICY struct policy *policy = NULL;
@@ -303,7 +305,7 @@ static void open_session(int net)
     for (size_t i = 0; i < countof(ports); i++) {
         int fd = netns_listen(net, home, (uint16_t)ports[i], &err);
         check(fd);
-        check(gateway_add(session, PORTER_OPEN, fd, &err));
+        check(gateway_add(session, EGRESS_PROXY_OPEN, fd, &err));
     }
 }
 

@@ -13,9 +13,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "egress/authority.h"
-#include "egress/secrets.h"
-#include "egress/tls_end.h"
+#include "egress/keys/authority.h"
+#include "egress/keys/secrets.h"
+#include "egress/keys/tls_end.h"
 
 enum { PIECE = 256 << 10, HELD_MAX = 4096 };
 static const int64_t big = 1 << 30;

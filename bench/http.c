@@ -1,6 +1,7 @@
 /* The server over HTTP keep-alive: code in an isolate, a jail from nothing to its first command, a
- * burst of a hundred, requests a second beside nginx with a static file; in http_bulk.c long
- * transfers, and what idle sessions and many cycles cost. SG_BENCH_LONG=1 runs all at full size. */
+ * burst of a hundred, checkpoints, requests a second beside nginx with a static file; in
+ * http_bulk.c long transfers, and what idle sessions and many cycles cost. SG_BENCH_LONG=1 runs all
+ * at full size. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -52,6 +53,66 @@ static void measure_jail(struct bench *bench, int fd)
     if (count > 0)
         bench_samples(bench, "http_jail", "us", samples, count, NULL,
                       "create and first command, keep-alive");
+}
+
+/* One request that must give `status`; its time goes to *us. */
+static bool timed(int fd, const char *path, const char *json, int status, char *body, double *us)
+{
+    int64_t start = clock_now_ns();
+    int got = rig_ask(fd, "POST", path, json, body);
+    *us = (double)(clock_now_ns() - start) / 1000;
+    return got == status;
+}
+
+/* Writes a file, keeps that, forks it, goes back to before it. */
+static bool keep_fork_return(int fd, const char *sandbox, double us[3])
+{
+    char body[RIG_ANSWER_MAX], path[160], id[64];
+    (void)snprintf(path, sizeof path, "%s/files?path=/workspace/new", sandbox);
+    if (rig_ask(fd, "PUT", path, "something", NULL) != 201)
+        return false;
+    (void)snprintf(path, sizeof path, "%s/checkpoints", sandbox);
+    if (!timed(fd, path, "{\"name\":\"next\"}", 201, body, &us[0]))
+        return false;
+    (void)snprintf(path, sizeof path, "%s/fork", sandbox);
+    if (!timed(fd, path, "{\"checkpoint\":\"next\"}", 201, body, &us[1]) || !rig_id(body, id))
+        return false;
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", id);
+    if (rig_ask(fd, "DELETE", path, NULL, NULL) != 204)
+        return false;
+    (void)snprintf(path, sizeof path, "%s/rollback", sandbox);
+    return timed(fd, path, "{\"checkpoint\":\"base\"}", 200, body, &us[2]);
+}
+
+static void measure_copies(struct bench *bench, int fd)
+{
+    enum { SAMPLES = 100 };
+    static const char *const rows[] = {"http_checkpoint", "http_fork", "http_rollback"};
+    static double samples[3][SAMPLES];
+    char body[RIG_ANSWER_MAX], id[64], sandbox[96], path[160];
+    size_t count = 0;
+    if (rig_ask(fd, "POST", "/v1/sandboxes", "{\"tier\":\"jail\"}", body) != 201 ||
+        !rig_id(body, id))
+        return;
+    (void)snprintf(sandbox, sizeof sandbox, "/v1/sandboxes/%s", id);
+    (void)snprintf(path, sizeof path, "%s/commands", sandbox);
+    const char *fill =
+        "{\"argv\":[\"sh\",\"-c\",\"mkdir d; cd d; for i in $(seq 999); do echo $i > $i; "
+        "done\"]}";
+    bool good = rig_ask(fd, "POST", path, fill, NULL) == 201;
+    (void)snprintf(path, sizeof path, "%s/checkpoints", sandbox);
+    good = good && rig_ask(fd, "POST", path, "{\"name\":\"base\"}", NULL) == 201;
+    while (good && count < SAMPLES) {
+        double us[3];
+        good = keep_fork_return(fd, sandbox, us);
+        for (size_t i = 0; good && i < countof(rows); i++)
+            samples[i][count] = us[i];
+        count += good;
+    }
+    for (size_t i = 0; count > 0 && i < countof(rows); i++)
+        bench_samples(bench, rows[i], "us", samples[i], count, NULL,
+                      "1,000 files, one of them new");
+    (void)rig_ask(fd, "DELETE", sandbox, NULL, NULL);
 }
 
 /* Time to interactive as the ComputeSDK benchmark has it: from the call that creates a sandbox to
@@ -218,6 +279,7 @@ int main(int argc, char **argv)
     }
     measure_isolate(bench, fd);
     measure_jail(bench, fd);
+    measure_copies(bench, fd);
     measure_staggered(bench);
     measure_burst(bench);
     measure_rates(bench, fd);

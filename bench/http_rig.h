@@ -11,7 +11,7 @@ struct bench;
 
 enum { RIG_PORT = 17171, RIG_NGINX_PORT = 17172, RIG_ANSWER_MAX = 64 << 10 };
 
-extern char rig_dir[]; /* ours alone; made by main */
+extern char rig_dir[]; /* of this process only; made by main */
 extern char rig_token[128];
 
 int rig_connect(int port); /* -1: nobody listens */

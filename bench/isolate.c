@@ -8,9 +8,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "isolate/nursery.h"
-#include "isolate/pool.h"
+#include "base/format/json.h"
+#include "isolate/spawner/spawner.h"
 #include "isolate_rows.h"
 
 enum { FRESH = 5000, COPIES = 1000, COMPUTE = 10, ALIVE = 1000, RATE_MS = 1000 };
@@ -19,8 +18,7 @@ static struct isolate_engine *engine;
 static struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
 static struct worker *worker;
 static struct isolate *holder; /* of about 1 MB of objects */
-static struct isolate_checkpoint *checkpoint;
-static struct buf plain, packed;
+static struct buf packed;
 
 static void check(const struct isolate_result *result, const char *json)
 {
@@ -54,33 +52,11 @@ static void worker_fresh(void *ctx)
         check(&result, "");
 }
 
-static void fork_it(void *ctx)
-{
-    (void)ctx;
-    struct isolate *copy = NULL;
-    MUST(isolate_fork(holder, &copy, &err));
-    (void)isolate_free(copy);
-}
-
-static void take_checkpoint(void *ctx)
-{
-    (void)ctx;
-    struct isolate_checkpoint *made = NULL;
-    MUST(isolate_checkpoint(holder, &made, &err));
-    (void)isolate_checkpoint_free(made);
-}
-
-static void roll_back(void *ctx)
-{
-    (void)ctx;
-    MUST(isolate_rollback(holder, checkpoint, &err));
-}
-
 static void pause_to(void *ctx)
 {
     struct buf *out = ctx;
     buf_clear(out);
-    MUST(isolate_pause(holder, out == &plain ? ISOLATE_PACK_FAST : ISOLATE_PACK_SMALL, out, &err));
+    MUST(isolate_pause(holder, out, &err));
 }
 
 static void resume_from(void *ctx)
@@ -99,8 +75,6 @@ static void fill_holder(void)
     MUST(isolate_new(engine, &limits, &holder, &err));
     MUST(isolate_run(holder, &call, NULL, &result, &err));
     check(&result, "4340");
-    MUST(isolate_checkpoint(holder, &checkpoint, &err));
-    pause_to(&plain);
     pause_to(&packed);
 }
 
@@ -152,20 +126,19 @@ static void compute(struct bench *bench)
     }
 }
 
-/* --- From the nursery and the pool --- */
+/* --- From the spawner --- */
 
-static struct nursery *nursery;
-static struct isolate_pool *pool;
+static struct spawner *spawner;
 
 static struct worker *make_worker(void)
 {
     struct worker *made = NULL;
     int got = 0;
-    MUST(nursery_ask(nursery, &err));
+    MUST(spawner_ask(spawner, &err));
     while (got == 0) {
-        struct pollfd poller = {.fd = nursery_fd(nursery), .events = POLLIN};
+        struct pollfd poller = {.fd = spawner_fd(spawner), .events = POLLIN};
         (void)poll(&poller, 1, -1);
-        MUST(got = nursery_next(nursery, &made, &err));
+        MUST(got = spawner_next(spawner, &made, &err));
     }
     return made;
 }
@@ -180,15 +153,6 @@ static void run_in_new_worker(void *ctx)
     worker = usual;
 }
 
-static void run_pooled(void *ctx)
-{
-    struct worker *usual = worker;
-    MUST(isolate_pool_take(pool, STR("tenant"), 5000, &worker, &err));
-    worker_fresh(ctx);
-    isolate_pool_give(pool, worker);
-    worker = usual;
-}
-
 static void stay_on_one_cpu(void)
 {
     cpu_set_t set;
@@ -197,33 +161,18 @@ static void stay_on_one_cpu(void)
     (void)sched_setaffinity(0, sizeof set, &set);
 }
 
-static void from_nursery(struct bench *bench)
+static void from_spawner(struct bench *bench)
 {
-    const struct nursery_options options = {0};
-    const struct isolate_pool_options pooled = {.warm = 1, .workers_max = 4};
-    MUST(nursery_start(&options, &nursery, &err));
-    MUST(isolate_pool_new(&pooled, &pool, &err));
-    const struct bench_case wandering = {.name = "isolate_pooled_wandering",
-                                         .peer = "node_vm_fresh",
-                                         .run = run_pooled,
-                                         .ctx = &sum_code,
-                                         .note = "the same, its caller may change CPUs"};
-    const struct bench_case steady = {.name = "isolate_pooled",
-                                      .peer = "node_vm_fresh",
-                                      .run = run_pooled,
-                                      .ctx = &sum_code,
-                                      .note = "1+1 in a tenant's worker from the pool"};
-    bench_interleaved(bench, &wandering, 1, FRESH);
+    const struct spawner_options options = {0};
+    MUST(spawner_start(&options, &spawner, &err));
     stay_on_one_cpu();
-    bench_interleaved(bench, &steady, 1, FRESH);
     const struct bench_case made = {.name = "worker_made",
                                     .peer = "node_e",
                                     .run = run_in_new_worker,
                                     .ctx = &sum_code,
-                                    .note = "a new worker from the nursery and its first run"};
+                                    .note = "a new worker from the spawner and its first run"};
     bench_interleaved(bench, &made, 1, COPIES);
-    pool = isolate_pool_free(pool);
-    nursery = nursery_free(nursery);
+    spawner = spawner_free(spawner);
 }
 
 /* --- Memory --- */
@@ -268,21 +217,16 @@ static void rate(struct bench *bench)
 static void copies(struct bench *bench)
 {
     fill_holder();
-    const struct bench_case memory_rows[] = {
-        {.name = "isolate_fork", .run = fork_it, .note = "1 MB of objects"},
-        {.name = "isolate_checkpoint", .run = take_checkpoint, .note = "1 MB of objects"},
-        {.name = "isolate_rollback", .run = roll_back, .note = "1 MB of objects"},
-        {.name = "isolate_pause", .run = pause_to, .ctx = &plain, .note = "to memory"},
-        {.name = "isolate_resume", .run = resume_from, .ctx = &plain, .note = "from memory"},
+    const struct bench_case rows[] = {
+        {.name = "isolate_pause",
+         .run = pause_to,
+         .ctx = &packed,
+         .note = "1 MB of objects, to bytes for a disk"},
+        {.name = "isolate_resume", .run = resume_from, .ctx = &packed},
     };
-    bench_interleaved(bench, memory_rows, countof(memory_rows), COPIES);
-    const struct bench_case disk[] = {
-        {.name = "isolate_pack", .run = pause_to, .ctx = &packed, .note = "to bytes for a disk"},
-        {.name = "isolate_unpack", .run = resume_from, .ctx = &packed},
-    };
-    bench_interleaved(bench, disk, countof(disk), COPIES / 10);
-    bench_figure(bench, "isolate_image", "KB", (double)plain.len / 1024, NULL, "1 MB of objects");
-    bench_figure(bench, "isolate_image_packed", "KB", (double)packed.len / 1024, NULL, "zstd");
+    bench_interleaved(bench, rows, countof(rows), COPIES / 10);
+    bench_figure(bench, "isolate_image", "KB", (double)packed.len / 1024, NULL,
+                 "1 MB of objects, by zstd");
 }
 
 static void fresh(struct bench *bench)
@@ -296,7 +240,7 @@ static void fresh(struct bench *bench)
         {.name = "engine_fresh",
          .peer = "quickjs_wasi_fresh",
          .run = engine_fresh,
-         .note = "the engine alone"},
+         .note = "only the engine"},
         {.name = "isolate_console",
          .run = worker_fresh,
          .ctx = &log_code,
@@ -317,10 +261,10 @@ int main(int argc, char **argv)
     struct bench *bench = bench_begin("isolate");
     isolate_peers(bench, ivm_flags, fresh_args, NULL);
     isolate_processes(bench);
-    from_nursery(bench);
+    from_spawner(bench);
 
     stay_on_one_cpu();
-    const struct worker_options options = {.cpu = 0};
+    const struct worker_options options = {0};
     MUST(worker_start(&options, &worker, &err));
     MUST(isolate_engine_new(NULL, &engine, &err));
     fresh(bench);

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "isolate_rows.h"
 
 enum { PROCESSES = 40, ARGS_MAX = 16 };

@@ -11,10 +11,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "bench.h"
-#include "jail/jail.h"
+#include "jail/client/jail.h"
 #include "jail_floor.h"
 #include "jail_peers.h"
-#include "layers_rows.h"
+#include "waiting.h"
 
 enum {
     SAMPLES = 288,
@@ -293,6 +293,5 @@ int main(int argc, char **argv)
     (void)warden_free(pooled);
     jail_peers_done();
     measure_rates(bench);
-    layers_rows_in_store(bench, layers_rows_measure);
     return bench_end(bench, argc, argv);
 }

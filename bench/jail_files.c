@@ -17,7 +17,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "bench.h"
-#include "jail/files.h"
+#include "jail/client/files.h"
+#include "waiting.h"
 
 enum { SAMPLES = 2000, TREE_FILES = 10000, TREE_SAMPLES = 5, SMALL = 4096, STDOUT_MIB = 1024 };
 

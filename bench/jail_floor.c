@@ -12,12 +12,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/filter.h"
-#include "jail/ids.h"
-#include "jail/kernel.h"
-#include "jail/lockdown.h"
-#include "jail/mounts.h"
-#include "jail/setup.h"
+#include "jail/inside/filter.h"
+#include "jail/inside/lockdown.h"
+#include "jail/inside/mounts.h"
+#include "jail/inside/setup.h"
+#include "jail/wire/ids.h"
+#include "jail/wire/init.h"
+#include "jail/wire/linux.h"
 
 enum {
     STACK_SIZE = 256 << 10,
@@ -29,7 +30,7 @@ enum {
 static struct ids ids;
 static uint32_t outer_id;
 static struct jail_plan plan;
-static const struct mount_set no_mounts = {.upper_fd = -1};
+static const struct mount_set no_mounts = {.disk_fd = -1};
 
 static void NORETURN stop(const struct err *err)
 {
@@ -37,7 +38,7 @@ static void NORETURN stop(const struct err *err)
     _exit(1);
 }
 
-/* As the seed does it, but for the groups. */
+/* As the init spawner does it, but for the groups. */
 static int run_true(UNUSED void *unused)
 {
     static const char *const argv[] = {"/bin/true", NULL}, *const env[] = {NULL};

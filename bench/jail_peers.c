@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/filter.h"
+#include "jail/inside/filter.h"
 
 static const char *const plain_argv[] = {"/bin/true", NULL};
 static const char *const unshare_argv[] = {
@@ -199,7 +199,7 @@ size_t jail_peers(struct bench_case cases[JAIL_PEERS_MAX])
         missing("bwrap");
     if (spawn(unshare_argv) == 0)
         cases[count++] = (struct bench_case){
-            "unshare_true", NULL, run_peer, (void *)(uintptr_t)unshare_argv, 0, "namespaces alone"};
+            "unshare_true", NULL, run_peer, (void *)(uintptr_t)unshare_argv, 0, "only namespaces"};
     else
         missing("unshare");
     if (prepare_crun())

@@ -13,10 +13,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "bench.h"
-#include "jail/jail_fork.h"
-#include "runtime/kernel.h"
+#include "jail/client/jail_fork.h"
+#include "runtime/interpreter.h"
 #include "runtime/runtimes.h"
 #include "runtimes_rows.h"
+#include "waiting.h"
 
 enum {
     SAMPLES = 100,
@@ -40,16 +41,16 @@ static struct warden_link *warden;
 static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
                                   "LANG=C.UTF-8", NULL};
 
-static struct place fork_from(const struct jail_plan *plan, int memory_fd, uint32_t template)
+static struct place fork_from(const struct jail_plan *plan, int memory_fd, uint32_t zygote)
 {
     struct err err = {0};
     struct place place = {0};
     int inner[3];
-    struct jail_command command = {.env = env, .memory_fd = memory_fd, .template = template};
+    struct jail_command command = {.env = env, .memory_fd = memory_fd, .zygote = zygote};
     uint32_t id;
     runtimes_step("a jail is made, a kernel forked into it and its first code run");
     runtimes_check(jail_make(warden, plan, &place.jail, &err), &err);
-    runtimes_check(kernel_open(&place.kernel, inner, &err), &err);
+    runtimes_check(interpreter_open(&place.interpreter, inner, &err), &err);
     runtimes_check(jail_ask_fork(place.jail, &command, inner, &id, &err), &err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
@@ -61,7 +62,7 @@ static struct place fork_one(const struct jail_plan *plan)
     return fork_from(plan, 0, 0);
 }
 
-static void run(struct place *place, const char *code, enum kernel_event_type until)
+static void run(struct place *place, const char *code, enum interpreter_event_type until)
 {
     (void)runtimes_run(place, code, STR("python"), until);
 }
@@ -83,7 +84,7 @@ static void fresh(struct bench *bench, const char *name, const struct jail_plan 
             settle();
         int64_t begin = clock_now_ns();
         struct place place = fork_one(plan);
-        run(&place, FIRST, KERNEL_STDOUT);
+        run(&place, FIRST, INTERPRETER_STDOUT);
         samples[i] = runtimes_since_us(begin);
         runtimes_place_done(&place);
     }
@@ -98,12 +99,13 @@ static void pooled(struct bench *bench)
     for (int i = 0; i < SAMPLES; i++) {
         for (int j = 0; i % BLOCK == 0 && j < BLOCK; j++) {
             ready[j] = fork_one(&(struct jail_plan){0});
-            run(&ready[j], "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})", KERNEL_DONE);
+            run(&ready[j], "import numpy, pandas\nx = pandas.DataFrame({'a': [1]})",
+                INTERPRETER_DONE);
         }
         if (i % BLOCK == 0)
             settle();
         int64_t begin = clock_now_ns();
-        run(&ready[i % BLOCK], FIRST, KERNEL_STDOUT);
+        run(&ready[i % BLOCK], FIRST, INTERPRETER_STDOUT);
         samples[i] = runtimes_since_us(begin);
         runtimes_place_done(&ready[i % BLOCK]);
     }
@@ -115,19 +117,19 @@ static void next(struct bench *bench)
 {
     static double samples[NEXT];
     struct place place = fork_one(&(struct jail_plan){0});
-    run(&place, FIRST, KERNEL_DONE);
+    run(&place, FIRST, INTERPRETER_DONE);
     for (int i = 0; i < NEXT; i++) {
         int64_t begin = clock_now_ns();
-        run(&place, "1 + 1", KERNEL_DONE);
+        run(&place, "1 + 1", INTERPRETER_DONE);
         samples[i] = runtimes_since_us(begin);
     }
     bench_samples(bench, "python_next", "us", samples, NEXT, "ipykernel_next",
-                  "1 + 1 in a live kernel, until its end is told");
+                  "1 + 1 in a live interpreter, until its end is reported");
     int64_t begin = clock_now_ns();
     size_t bytes = runtimes_run(&place,
                                 "import sys\nx = 'a' * 1023 + '\\n'\n"
                                 "for _ in range(100 * 1024): sys.stdout.write(x)",
-                                STR("python"), KERNEL_DONE);
+                                STR("python"), INTERPRETER_DONE);
     bench_figure(bench, "python_output", "MB/s", (double)bytes / runtimes_since_us(begin), NULL,
                  "100 MB of lines through the kernel's pipe");
     runtimes_place_done(&place);
@@ -139,7 +141,7 @@ static void memory(struct bench *bench)
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         places[i] = fork_one(&(struct jail_plan){0});
-        run(&places[i], FIRST, KERNEL_DONE);
+        run(&places[i], FIRST, INTERPRETER_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_memory", "MB", (double)(after - before) / 1024 / MANY,
@@ -155,8 +157,8 @@ static int copy_of(struct place *place)
     int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         runtimes_check(err_sys(&err, errno, "memfd"), &err);
-    runtimes_check(kernel_copy(place->kernel, fd, COPY_MIB, &err), &err);
-    (void)runtimes_wait(place, KERNEL_COPIED);
+    runtimes_check(interpreter_copy(place->interpreter, fd, COPY_MIB, &err), &err);
+    (void)runtimes_wait(place, INTERPRETER_COPIED);
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return fd;
 }
@@ -173,14 +175,14 @@ static void live_fork(struct bench *bench)
     run(&source,
         "import numpy, pandas\nimport matplotlib.pyplot as plt\n"
         "a = numpy.arange(100 << 17, dtype='f8')",
-        KERNEL_DONE);
+        INTERPRETER_DONE);
     runtimes_check(jail_stat(source.jail, &stats, &err), &err);
     for (int i = 0; i < LIVE; i++) {
         int64_t begin = clock_now_ns();
         AUTO_CLOSE int memory_fd = copy_of(&source);
         copies[i] = runtimes_since_us(begin);
-        struct place place = fork_from(&(struct jail_plan){0}, memory_fd, stats.template);
-        run(&place, "print(a[77])", KERNEL_STDOUT);
+        struct place place = fork_from(&(struct jail_plan){0}, memory_fd, stats.zygote);
+        run(&place, "print(a[77])", INTERPRETER_STDOUT);
         samples[i] = runtimes_since_us(begin);
         runtimes_place_done(&place);
     }
@@ -192,8 +194,8 @@ static void live_fork(struct bench *bench)
     AUTO_CLOSE int memory_fd = copy_of(&source);
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < LIVE_MANY; i++) {
-        places[i] = fork_from(&(struct jail_plan){0}, memory_fd, stats.template);
-        run(&places[i], "print(a.sum())", KERNEL_DONE);
+        places[i] = fork_from(&(struct jail_plan){0}, memory_fd, stats.zygote);
+        run(&places[i], "print(a.sum())", INTERPRETER_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "python_live_fork_memory", "MB",
@@ -209,11 +211,11 @@ int main(int argc, char **argv)
     struct err err = {0};
     char missing[96];
     struct bench *bench = bench_begin("runtimes");
-    runtimes_step("the warden starts and makes its template");
+    runtimes_step("the warden starts and makes its zygote");
     runtimes_check(warden_start(&warden, &err), &err);
     AUTO_CLOSE int program = runtime_program("kernel-python", &err);
     runtimes_check(program, &err);
-    runtimes_check(warden_template(warden, program, IMPORTS, missing, &err), &err);
+    runtimes_check(warden_zygote(warden, program, IMPORTS, missing, &err), &err);
     if (missing[0] != '\0')
         (void)fprintf(stderr, "bench: without %s\n", missing);
     fresh(bench, "python_fresh_unpooled", &(struct jail_plan){0},

@@ -11,7 +11,7 @@
 #include "http_rig.h"
 #include "runtimes_rows.h"
 
-enum { LIVES = 60, WARM = 8, SETTLE_MS = 40, TEMPLATE_MS = 30000 };
+enum { LIVES = 60, WARM = 8, SETTLE_MS = 40, ZYGOTE_MS = 30000 };
 
 #define CODE                                                                                       \
     "{\"runtime\":\"python3\",\"files\":false,"                                                    \
@@ -42,12 +42,12 @@ static bool live(int fd, const char *spec, double *ret_all_us, double *ret_run_u
     return good;
 }
 
-/* Until kernels come from the template: the first ones take as long as an import. */
+/* Until kernels come from the zygote: the first ones take as long as an import. */
 static bool warm_up(int fd)
 {
     double all, run;
     int quick = 0;
-    for (int64_t until = clock_now_ms() + TEMPLATE_MS; clock_now_ms() < until && quick < WARM;) {
+    for (int64_t until = clock_now_ms() + ZYGOTE_MS; clock_now_ms() < until && quick < WARM;) {
         if (!live(fd, POOLED, &all, &run))
             return false;
         quick += run < 50000;
@@ -66,7 +66,7 @@ static bool measure(struct bench *bench, int fd, const char *spec, const char *a
             return false;
     }
     bench_samples(bench, all_row, "us", all, LIVES, "python_cold", note);
-    bench_samples(bench, run_row, "us", run, LIVES, NULL, "of that the run alone");
+    bench_samples(bench, run_row, "us", run, LIVES, NULL, "of that only the run");
     return true;
 }
 

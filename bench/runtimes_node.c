@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "bench.h"
-#include "jail/jail.h"
-#include "runtime/kernel.h"
+#include "jail/client/jail.h"
+#include "runtime/interpreter.h"
 #include "runtime/obtain.h"
 #include "runtimes_rows.h"
 
@@ -35,19 +35,19 @@ static struct place start(void)
     runtimes_step("a kernel of Node starts in a jail");
     runtime_places_plan(node, &places, &plan);
     runtimes_check(jail_make(warden, &plan, &place.jail, &err), &err);
-    runtimes_check(kernel_open(&place.kernel, inner, &err), &err);
+    runtimes_check(interpreter_open(&place.interpreter, inner, &err), &err);
     runtimes_check(jail_start(place.jail, &command, inner, &id, NULL, &err), &err);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
     return place;
 }
 
-static void run(struct place *place, const char *code, enum kernel_event_type until)
+static void run(struct place *place, const char *code, enum interpreter_event_type until)
 {
     (void)runtimes_run(place, code, STR("javascript"), until);
 }
 
-/* The program alone, without a jail, to the first byte of its output. */
+/* Only the program, without a jail, up to the first byte of its output. */
 static double plain(const char *program)
 {
     const char *argv[] = {program, "-e", FIRST, NULL};
@@ -80,14 +80,14 @@ static void starts(struct bench *bench, const char *program)
         plains[i] = plain(program);
         int64_t begin = clock_now_ns();
         struct place place = start();
-        run(&place, FIRST, KERNEL_STDOUT);
+        run(&place, FIRST, INTERPRETER_STDOUT);
         colds[i] = runtimes_since_us(begin);
         runtimes_place_done(&place);
         place = start();
-        (void)runtimes_wait(&place, KERNEL_READY);
+        (void)runtimes_wait(&place, INTERPRETER_READY);
         (void)usleep(20000); /* one that waits in a pool has come to rest */
         begin = clock_now_ns();
-        run(&place, FIRST, KERNEL_STDOUT);
+        run(&place, FIRST, INTERPRETER_STDOUT);
         pooled[i] = runtimes_since_us(begin);
         runtimes_place_done(&place);
     }
@@ -104,12 +104,12 @@ static void next(struct bench *bench)
     struct place place = start();
     for (int i = -WARM; i < NEXT; i++) {
         int64_t begin = clock_now_ns();
-        run(&place, "1 + 1", KERNEL_DONE);
+        run(&place, "1 + 1", INTERPRETER_DONE);
         if (i >= 0)
             samples[i] = runtimes_since_us(begin);
     }
     bench_samples(bench, "node_next", "us", samples, NEXT, NULL,
-                  "1 + 1 in a live kernel, until its end is told");
+                  "1 + 1 in a live interpreter, until its end is reported");
     runtimes_place_done(&place);
 }
 
@@ -119,7 +119,7 @@ static void memory(struct bench *bench)
     int64_t before = runtimes_pss_kb(warden_pid(warden), NULL);
     for (int i = 0; i < MANY; i++) {
         kept[i] = start();
-        run(&kept[i], FIRST, KERNEL_DONE);
+        run(&kept[i], FIRST, INTERPRETER_DONE);
     }
     int64_t after = runtimes_pss_kb(warden_pid(warden), NULL);
     bench_figure(bench, "node_memory", "MB", (double)(after - before) / 1024 / MANY, NULL,

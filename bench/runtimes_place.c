@@ -1,6 +1,6 @@
-/* A jail with a kernel in it, and waiting for what it says. Every wait has an end: a kernel that
- * says nothing for long is told with what it was asked and whether its start was refused, and a
- * step that does not end, whatever it waits for, with its name. */
+/* A jail with an interpreter in it, and waiting for its events. Every wait has a time limit: for an
+ * interpreter that sends nothing, the error names the request and says whether its start was
+ * refused; for any other step, it names the step. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +13,17 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/jail.h"
-#include "runtime/kernel.h"
+#include "jail/client/jail.h"
+#include "runtime/interpreter.h"
 #include "runtimes_rows.h"
 
 enum { SILENCE_MS = 30000, STEP_S = 120 };
 
 static const char *volatile step;
 
-static const char *const event_names[] = {
-    [KERNEL_READY] = "that it is ready", [KERNEL_STDOUT] = "output", [KERNEL_DONE] = "its end"};
+static const char *const event_names[] = {[INTERPRETER_READY] = "that it is ready",
+                                          [INTERPRETER_STDOUT] = "output",
+                                          [INTERPRETER_DONE] = "its end"};
 
 static void on_alarm(UNUSED int signo)
 {
@@ -79,7 +80,7 @@ static void tell_jail(const struct place *place)
         (void)fprintf(stderr, "bench: the jail has not answered that its kernel started\n");
 }
 
-static NORETURN void give_up(const struct place *place, enum kernel_event_type type,
+static NORETURN void give_up(const struct place *place, enum interpreter_event_type type,
                              const char *why, struct str text)
 {
     (void)fprintf(stderr, "bench: %s while %s of `%s` was waited for%s%.*s\n", why,
@@ -89,27 +90,27 @@ static NORETURN void give_up(const struct place *place, enum kernel_event_type t
     exit(1);
 }
 
-size_t runtimes_wait(struct place *place, enum kernel_event_type type)
+size_t runtimes_wait(struct place *place, enum interpreter_event_type type)
 {
-    struct kernel *kernel = place->kernel;
+    struct interpreter *interpreter = place->interpreter;
     size_t bytes = 0;
     for (;;) {
-        struct kernel_event event;
-        while (kernel_next(kernel, &event)) {
-            bytes += event.type == KERNEL_STDOUT ? event.text.len : 0;
+        struct interpreter_event event;
+        while (interpreter_next(interpreter, &event)) {
+            bytes += event.type == INTERPRETER_STDOUT ? event.text.len : 0;
             if (event.type == type)
                 return bytes;
-            if (event.type == KERNEL_GONE)
+            if (event.type == INTERPRETER_GONE)
                 give_up(place, type, "the kernel is gone", str_of(event.err.msg));
-            if (event.type == KERNEL_ERROR)
+            if (event.type == INTERPRETER_ERROR)
                 give_up(place, type, "the code failed", event.text);
         }
         int fds[3];
         struct pollfd polled[3];
-        kernel_fds(kernel, fds);
+        interpreter_fds(interpreter, fds);
         for (int i = 0; i < 3; i++)
             polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-        if (kernel_wants_write(kernel))
+        if (interpreter_wants_write(interpreter))
             polled[0].events |= POLLOUT;
         if (poll(polled, 3, SILENCE_MS) == 0)
             give_up(place, type, "30 s of silence", (struct str){0});
@@ -117,16 +118,17 @@ size_t runtimes_wait(struct place *place, enum kernel_event_type type)
 }
 
 size_t runtimes_run(struct place *place, const char *code, struct str language,
-                    enum kernel_event_type until)
+                    enum interpreter_event_type until)
 {
     struct err err = {0};
     place->asked = code;
-    runtimes_check(kernel_run(place->kernel, str_of(code), language, (struct str){0}, &err), &err);
+    runtimes_check(
+        interpreter_run(place->interpreter, str_of(code), language, (struct str){0}, &err), &err);
     return runtimes_wait(place, until);
 }
 
 void runtimes_place_done(struct place *place)
 {
-    place->kernel = kernel_free(place->kernel);
+    place->interpreter = interpreter_free(place->interpreter);
     place->jail = jail_free(place->jail);
 }

@@ -6,26 +6,26 @@
 #include <sys/types.h>
 
 #include "base/str.h"
-#include "runtime/kernel.h"
+#include "runtime/interpreter.h"
 
 struct bench;
 struct jail;
 
 struct place {
     struct jail *jail;
-    struct kernel *kernel;
+    struct interpreter *interpreter;
     const char *asked; /* the code that runs, or ran last */
 };
 
-/* runtimes_place.c: what goes wrong is told and ends the program. */
+/* runtimes_place.c: an error is reported and ends the program. */
 /* The program ends with these words when nothing follows them for two minutes. */
 void runtimes_step(const char *doing);
 void runtimes_check(int done, const struct err *err);
 double runtimes_since_us(int64_t begin_ns);
 /* Until the kernel tells this; the bytes of output on the way. Silence for long is an error. */
-size_t runtimes_wait(struct place *place, enum kernel_event_type type);
+size_t runtimes_wait(struct place *place, enum interpreter_event_type type);
 size_t runtimes_run(struct place *place, const char *code, struct str language,
-                    enum kernel_event_type until);
+                    enum interpreter_event_type until);
 void runtimes_place_done(struct place *place);
 
 /* `python3 -c "import numpy, pandas; ..."`, whole processes. */

@@ -1,6 +1,6 @@
 /* The tools as a model's program calls them: grep and glob over 100,000 files of a sandbox, beside
- * ripgrep and fd in the same sandbox, all through the same door; and the round trip of a small call
- * over MCP, by pipes and by HTTP.
+ * ripgrep and fd in the same sandbox, all through the same route; and the round trip of a small
+ * call over MCP, by pipes and by HTTP.
  *
  * Every row pays for one HTTP request; the peers' rows also pay for the start of a command. */
 

@@ -1,50 +1,10 @@
-#include "internal.h"
+#include "transfer.h"
 
-#include <curl/curl.h>
-#include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MESSAGE_MAX = 512,
-    CODE_MAX = 64,
-    ANSWER_MAX = 64 << 20,
-    ERROR_KEPT = 64 << 10,
-    STREAM_SILENCE_S = 60
-};
-
-struct text {
-    char *ptr;
-    size_t len, cap;
-};
-
-struct sg_client {
-    char *base;   /* "http://127.0.0.1:7070" */
-    char *socket; /* path of a Unix socket, or NULL */
-    char *ca_file;
-    char *auth;  /* the header */
-    CURL *plain; /* kept, so that its connection is */
-    char error[MESSAGE_MAX], code[CODE_MAX];
-    int status;
-    void (*on_close)(void *ctx);
-    void *close_ctx;
-};
-
-/* What one transfer does with its answer. */
-struct transfer {
-    sg_client *client;
-    CURL *curl;
-    struct curl_slist *headers;
-    struct text answer; /* the whole of it, or an error's body */
-    struct text line;
-    sg_sink *sink;
-    sg_source *source;
-    sg_line *on_line;
-    void *ctx;
-    bool was_ended; /* by a call-back */
-};
+enum { ANSWER_MAX = 64 << 20, ERROR_KEPT = 64 << 10, STREAM_SILENCE_S = 60 };
 
 static bool text_add(struct text *text, const char *bytes, size_t len, size_t max)
 {
@@ -118,6 +78,7 @@ sg_client *sg_open(const char *url, const char *token)
         return NULL;
     client->auth = join("Authorization: Bearer ", token);
     client->plain = curl_easy_init();
+    sg_set_ca_file(client, getenv("SSL_CERT_FILE"));
     if (client->auth == NULL || client->plain == NULL || !set_url(client, url)) {
         sg_close(client);
         return NULL;
@@ -152,6 +113,11 @@ void sg_set_ca_file(sg_client *client, const char *path)
 {
     free(client->ca_file);
     client->ca_file = path == NULL ? NULL : strdup(path);
+}
+
+void sg_set_timeout(sg_client *client, long ms)
+{
+    client->timeout_ms = ms;
 }
 
 const char *sg_url(const sg_client *client)
@@ -238,19 +204,20 @@ static size_t on_body(char *out, size_t size, size_t count, void *user)
     return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
-static void add_header(struct transfer *transfer, const char *line)
+void transfer_add_header(struct transfer *transfer, const char *line)
 {
     struct curl_slist *more = curl_slist_append(transfer->headers, line);
     if (more != NULL)
         transfer->headers = more;
 }
 
-static int prepare(struct transfer *transfer, const char *method, const char *path,
-                   const char *json)
+int transfer_prepare(struct transfer *transfer, const char *method, const char *path,
+                     const char *json)
 {
     sg_client *client = transfer->client;
     CURL *curl = transfer->curl;
     client->error[0] = client->code[0] = '\0';
+    client->reason[0] = '\0';
     client->status = 0;
     char *url = join(client->base, path);
     if (url == NULL)
@@ -260,24 +227,27 @@ static int prepare(struct transfer *transfer, const char *method, const char *pa
     free(url);
     (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->reason);
     (void)curl_easy_setopt(curl, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
     (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
     (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+    if (client->timeout_ms > 0 && transfer->on_line == NULL && transfer->sink == NULL)
+        (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, client->timeout_ms);
     if (client->socket != NULL)
         (void)curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, client->socket);
     if (client->ca_file != NULL)
         (void)curl_easy_setopt(curl, CURLOPT_CAINFO, client->ca_file);
-    add_header(transfer, client->auth);
-    add_header(transfer, "Expect:");
+    transfer_add_header(transfer, client->auth);
+    transfer_add_header(transfer, "Expect:");
     if (transfer->on_line != NULL) {
-        add_header(transfer, "Accept: application/x-ndjson");
-        /* The server breaks its silence each 15 s: who hears nothing for longer has lost it. */
+        transfer_add_header(transfer, "Accept: application/x-ndjson");
+        /* The server sends something every 15 s: a longer silence means a lost connection. */
         (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
         (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
     }
     if (json != NULL) {
-        add_header(transfer, "Content-Type: application/json");
+        transfer_add_header(transfer, "Content-Type: application/json");
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(json));
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json);
     }
@@ -304,7 +274,23 @@ static void copy_member(const char *body, const char *key, char *out, size_t siz
     out[len] = '\0';
 }
 
-static int conclude(struct transfer *transfer, CURLcode done, char **ret_json)
+/* What is wrong with the certificate or the encryption, not with the server or the way to it. */
+static bool is_tls_error(CURLcode done)
+{
+    switch (done) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int transfer_conclude(struct transfer *transfer, CURLcode done, char **ret_json)
 {
     sg_client *client = transfer->client;
     long status = 0;
@@ -314,13 +300,15 @@ static int conclude(struct transfer *transfer, CURLcode done, char **ret_json)
         copy_member(transfer->answer.ptr, "message", client->error, sizeof client->error);
         copy_member(transfer->answer.ptr, "code", client->code, sizeof client->code);
         if (client->error[0] == '\0')
-            (void)snprintf(client->error, sizeof client->error, "the server answered %ld", status);
+            (void)snprintf(client->error, sizeof client->error,
+                           "the server responded with status %ld", status);
         return -1;
     }
     if (done != CURLE_OK && !transfer->was_ended)
-        return fail(client, "unavailable", curl_easy_strerror(done));
+        return fail(client, is_tls_error(done) ? "tls_error" : "unavailable",
+                    client->reason[0] != '\0' ? client->reason : curl_easy_strerror(done));
     if (done != CURLE_OK)
-        return fail(client, "canceled", "ended by the caller");
+        return fail(client, "canceled", "cancelled by the caller");
     if (ret_json != NULL) {
         *ret_json = transfer->answer.ptr == NULL ? strdup("") : transfer->answer.ptr;
         transfer->answer.ptr = NULL;
@@ -328,7 +316,7 @@ static int conclude(struct transfer *transfer, CURLcode done, char **ret_json)
     return 0;
 }
 
-static void finish(struct transfer *transfer)
+void transfer_finish(struct transfer *transfer)
 {
     curl_slist_free_all(transfer->headers);
     free(transfer->answer.ptr);
@@ -338,10 +326,10 @@ static void finish(struct transfer *transfer)
 static int perform(struct transfer *transfer, const char *method, const char *path,
                    const char *json, char **ret_json)
 {
-    int result = prepare(transfer, method, path, json);
+    int result = transfer_prepare(transfer, method, path, json);
     if (result == 0)
-        result = conclude(transfer, curl_easy_perform(transfer->curl), ret_json);
-    finish(transfer);
+        result = transfer_conclude(transfer, curl_easy_perform(transfer->curl), ret_json);
+    transfer_finish(transfer);
     return result;
 }
 
@@ -363,63 +351,16 @@ int sg_upload(sg_client *client, const char *method, const char *path, sg_source
 {
     struct transfer transfer = {
         .client = client, .curl = client->plain, .source = source, .ctx = ctx};
-    int result = prepare(&transfer, method, path, NULL);
+    int result = transfer_prepare(&transfer, method, path, NULL);
     if (result == 0) {
-        add_header(&transfer, "Content-Type: application/octet-stream");
+        transfer_add_header(&transfer, "Content-Type: application/octet-stream");
         (void)curl_easy_setopt(transfer.curl, CURLOPT_HTTPHEADER, transfer.headers);
         (void)curl_easy_setopt(transfer.curl, CURLOPT_UPLOAD, 1L);
         (void)curl_easy_setopt(transfer.curl, CURLOPT_READFUNCTION, on_body);
         (void)curl_easy_setopt(transfer.curl, CURLOPT_READDATA, &transfer);
         (void)curl_easy_setopt(transfer.curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)length);
-        result = conclude(&transfer, curl_easy_perform(transfer.curl), ret_json);
+        result = transfer_conclude(&transfer, curl_easy_perform(transfer.curl), ret_json);
     }
-    finish(&transfer);
-    return result;
-}
-
-/* ---- streams ------------------------------------------------------------------------------- */
-
-static CURLcode run_beside(CURLM *multi, struct transfer *transfer, int fd, sg_ready *on_fd)
-{
-    int running = 1, left;
-    while (running > 0) {
-        struct curl_waitfd extra = {.fd = fd, .events = CURL_WAIT_POLLIN};
-        if (curl_multi_perform(multi, &running) != CURLM_OK)
-            return CURLE_FAILED_INIT;
-        if (running == 0)
-            break;
-        (void)curl_multi_poll(multi, &extra, fd >= 0 ? 1 : 0, 1000, NULL);
-        int verdict = fd >= 0 && extra.revents != 0 ? on_fd(transfer->ctx) : 0;
-        if (verdict > 0)
-            fd = -1;
-        if (verdict < 0) {
-            transfer->was_ended = true;
-            return CURLE_ABORTED_BY_CALLBACK;
-        }
-    }
-    CURLMsg *message = curl_multi_info_read(multi, &left);
-    return message == NULL ? CURLE_OK : message->data.result;
-}
-
-int sg_stream(sg_client *client, const char *method, const char *path, const char *json,
-              sg_line *on_line, int fd, sg_ready *on_fd, void *ctx)
-{
-    struct transfer transfer = {
-        .client = client, .curl = curl_easy_init(), .on_line = on_line, .ctx = ctx};
-    CURLM *multi = curl_multi_init();
-    int result = -1;
-    if (transfer.curl == NULL || multi == NULL) {
-        (void)fail(client, "unavailable", "out of memory");
-    } else if (prepare(&transfer, method, path, json) == 0) {
-        (void)curl_multi_add_handle(multi, transfer.curl);
-        CURLcode done = run_beside(multi, &transfer, on_fd == NULL ? -1 : fd, on_fd);
-        result = conclude(&transfer, done, NULL);
-        (void)curl_multi_remove_handle(multi, transfer.curl);
-    }
-    finish(&transfer);
-    if (multi != NULL)
-        (void)curl_multi_cleanup(multi);
-    if (transfer.curl != NULL)
-        curl_easy_cleanup(transfer.curl);
+    transfer_finish(&transfer);
     return result;
 }

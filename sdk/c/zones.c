@@ -31,9 +31,8 @@ static int fail(sg_zones *zones, const char *code, const char *message)
 
 static int fail_gone(sg_zones *zones)
 {
-    return fail(
-        zones, "unavailable",
-        "the worker of the zones has ended: is the program there, and are its directories?");
+    return fail(zones, "unavailable",
+                "the zone worker exited: check that the program and its directories exist");
 }
 
 /* What the worker may reach: options and their values, NULL for none. */

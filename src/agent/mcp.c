@@ -1,4 +1,4 @@
-/* Who speaks which method, and the words around them. */
+/* The methods of each protocol revision, and the message format around them. */
 
 #include "agent/mcp_internal.h"
 
@@ -45,7 +45,8 @@ void mcp_put_json(struct json_out *out, struct str json)
         json_put_null(out);
 }
 
-void mcp_put_server(struct json_out *out)
+/* {"name", "title", "version"} */
+static void put_server(struct json_out *out)
 {
     json_begin_object(out);
     json_key(out, "name"), json_put_cstr(out, "sandglass");
@@ -65,14 +66,14 @@ struct json_out *mcp_begin(struct json_out *out, struct buf *text, const struct 
     json_key(out, "resultType"), json_put_cstr(out, "complete");
     json_key(out, "_meta");
     json_begin_object(out);
-    json_key(out, MCP_META "serverInfo"), mcp_put_server(out);
+    json_key(out, MCP_META "serverInfo"), put_server(out);
     if (asked->is_listen)
         json_key(out, MCP_META "subscriptionId"), mcp_put_json(out, asked->id);
     json_end_object(out);
     return out;
 }
 
-/* What holds for every client changes with the configuration alone. */
+/* What applies to every client changes only with the configuration. */
 void mcp_put_cache(struct json_out *out, const struct mcp_asked *asked, bool is_public)
 {
     if (!asked->is_modern)
@@ -151,7 +152,13 @@ void mcp_put_abilities(struct mcp *mcp, struct json_out *out)
 {
     AUTO_BUF struct buf prompt = {0};
     put_capabilities(out);
-    tools_put_prompt(mcp->context.config, &prompt);
+    struct session_info session;
+    struct err err = {0};
+    const struct tool_context *context = &mcp->context;
+    bool is_known = engine_session_get(context->engine, &context->caller, context->session,
+                                       &session, &err) == 0;
+    tools_put_prompt(context->engine, context->config, context->caller.tenant,
+                     is_known ? &session : NULL, &prompt);
     json_key(out, "instructions"), json_put_str(out, buf_str(&prompt));
 }
 
@@ -166,7 +173,7 @@ static void initialize(struct mcp *mcp, const struct mcp_asked *asked, const str
     (void)mcp_begin(&out, &text, asked);
     json_key(&out, "protocolVersion");
     json_put_str(&out, is_known ? version : str_of(mcp_old_versions[0]));
-    json_key(&out, "serverInfo"), mcp_put_server(&out);
+    json_key(&out, "serverInfo"), put_server(&out);
     mcp_put_abilities(mcp, &out);
     mcp_send(mcp, asked, &out);
 }
@@ -190,8 +197,13 @@ static void list_tools(struct mcp *mcp, const struct mcp_asked *asked,
     AUTO_BUF struct buf text = {0};
     struct json_out out;
     (void)mcp_begin(&out, &text, asked);
-    mcp_put_cache(&out, asked, true);
-    json_key(&out, "tools"), tools_put(mcp->context.config, TOOLS_MCP, &out);
+    const struct tool_context *context = &mcp->context;
+    unsigned also =
+        tools_also(context->engine, context->caller.tenant, tool_has_turns(&mcp->context));
+    /* With undo they differ from session to session, with documents from tenant to tenant. */
+    mcp_put_cache(&out, asked, !context->config->sandbox.undo_tool && !(also & TOOL_OF_DOCS));
+    json_key(&out, "tools");
+    tools_put(context->config, TOOLS_MCP, also, &out);
     mcp_send(mcp, asked, &out);
 }
 
@@ -210,8 +222,9 @@ static void set_level(struct mcp *mcp, const struct mcp_asked *asked, const stru
     if (mcp_level_of(mcp_text(params, "level"), &mcp->level))
         mcp_send_empty(mcp, asked);
     else
-        mcp_send_error(mcp, asked->id, RPC_PARAMS,
-                       "level: debug, info, notice, warning, error, critical, alert or emergency");
+        mcp_send_error(
+            mcp, asked->id, RPC_PARAMS,
+            "level: must be debug, info, notice, warning, error, critical, alert or emergency");
 }
 
 /* --- Dispatch --- */
@@ -263,7 +276,7 @@ static void answer(struct mcp *mcp, struct str id, const struct json_t *message)
         mcp->calls->on_message(mcp->ctx, id, true, buf_str(&fault));
     else if (!asked.is_modern && !mcp->is_ready && method->answer != initialize &&
              method->answer != ping)
-        mcp_send_error(mcp, id, RPC_INVALID, "initialize comes first");
+        mcp_send_error(mcp, id, RPC_INVALID, "send initialize first");
     else
         method->answer(mcp, &asked, params);
 }

@@ -4,7 +4,7 @@
  *
  * It has a session of the engine: tools work in it, its files are the client's resources. Messages
  * come in as parsed JSON, one or a batch, and go out as text. All of it belongs to the loop's
- * thread. docs/MCP.md says what is spoken. */
+ * thread. docs/MCP.md lists what is supported. */
 
 #include "engine/caller.h"
 
@@ -39,7 +39,7 @@ DEFINE_FREEP(mcp)
 bool mcp_is_busy(const struct mcp *mcp);
 
 /* How many requests it holds, each of which gets its answer through on_message, at once or later;
- * 0 for notifications and answers alone. */
+ * 0 for only notifications and answers. */
 size_t mcp_take(struct mcp *mcp, const struct json_t *message);
 /* Text that is not JSON at all. */
 void mcp_refuse(struct mcp *mcp, const char *why);
@@ -61,7 +61,7 @@ bool mcp_is_initialize(const struct json_t *message);
 bool mcp_is_listen(const struct json_t *message);
 
 /* What is wrong with the way a request is asked, before it is looked at: a revision that is not
- * spoken, a method that there is not. Gives 0, or the HTTP status for it and the whole answer. */
+ * supported, an unknown method. Gives 0, or the HTTP status for it and the whole answer. */
 int mcp_find_fault(const struct json_t *message, bool is_modern, struct buf *answer);
 
 enum { MCP_HEADER_MISMATCH = -32020 };
@@ -70,5 +70,5 @@ struct mcp_fault {
     const char *message;
     const char *data; /* JSON; NULL: none */
 };
-/* A whole answer; `id` is JSON text, empty when there is none. */
+/* A whole answer; `id` is JSON text, empty when it has none. */
 void mcp_put_error(struct buf *answer, struct str id, const struct mcp_fault *fault);

@@ -67,7 +67,7 @@ static void send_log(struct mcp_call *call, bool is_stderr, struct str line)
     mcp_send_note(call->mcp, call->asked.id, &out);
 }
 
-static void on_output(void *ctx, bool is_stderr, struct str text)
+static void mcp_call_on_output(void *ctx, bool is_stderr, struct str text)
 {
     struct mcp_call *call = ctx;
     struct str line = str_trim(text);
@@ -91,7 +91,7 @@ static void put_images(struct json_out *out, const struct tool_answer *answer)
     }
 }
 
-/* Clients check what is structured against the schema of success: an error has none. */
+/* Clients check what is structured against the tool's schema; most errors do not fit it. */
 static void put_answer(struct json_out *out, const struct tool_answer *answer)
 {
     struct err err = {0};
@@ -104,12 +104,12 @@ static void put_answer(struct json_out *out, const struct tool_answer *answer)
     json_end_object(out);
     put_images(out, answer);
     json_end_array(out);
-    if (!answer->is_error && json_parse(answer->json, &value, &err) == 0)
+    if (answer->fits_schema && json_parse(answer->json, &value, &err) == 0)
         json_key(out, "structuredContent"), json_put_value(out, value);
     json_key(out, "isError"), json_put_bool(out, answer->is_error);
 }
 
-static void on_done(void *ctx, const struct tool_answer *answer)
+static void mcp_call_on_done(void *ctx, const struct tool_answer *answer)
 {
     struct mcp_call *call = ctx;
     struct mcp *mcp = call->mcp;
@@ -121,7 +121,7 @@ static void on_done(void *ctx, const struct tool_answer *answer)
     mcp_call_free(call);
 }
 
-static const struct tool_calls calls = {on_output, on_done};
+static const struct tool_calls calls = {mcp_call_on_output, mcp_call_on_done};
 
 void mcp_call_tool(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
@@ -130,7 +130,7 @@ void mcp_call_tool(struct mcp *mcp, const struct mcp_asked *asked, const struct 
     AUTO_BUF struct buf why = {0};
     if (!json_to_str(json_get(params, "name"), &name) ||
         tool_find(mcp->context.config, name) == NULL) {
-        buf_printf(&why, "there is no tool '%.*s'; tools/list names them", STR_ARG(name));
+        buf_printf(&why, "unknown tool '%.*s'; tools/list lists the tools", STR_ARG(name));
         mcp_send_error(mcp, asked->id, RPC_PARAMS, buf_cstr(&why));
         return;
     }

@@ -1,5 +1,5 @@
-/* completion/complete: paths of the session's files, for whoever fills in a prompt or the template
- * of a resource. */
+/* completion/complete: paths of the session's files, for a user who fills in a prompt or the
+ * template of a resource. */
 
 #include "agent/mcp_internal.h"
 
@@ -19,7 +19,10 @@ static void send_values(struct mcp *mcp, const struct mcp_asked *asked, struct s
     json_begin_array(&out);
     for (size_t i = 0; answer != NULL && i < answer->entry_count; i++) {
         AUTO_BUF struct buf path = {0};
-        buf_printf(&path, "%.*s%.*s", STR_ARG(before), STR_ARG(answer->entries[i].path));
+        struct str found = answer->entries[i].path;
+        if (str_starts(found, STR(ROOT)))
+            found = str_slice(found, strlen(ROOT), found.len);
+        buf_printf(&path, "%.*s%.*s", STR_ARG(before), STR_ARG(found));
         json_put_str(&out, buf_str(&path));
     }
     json_end_array(&out);
@@ -28,7 +31,8 @@ static void send_values(struct mcp *mcp, const struct mcp_asked *asked, struct s
     mcp_send(mcp, asked, &out);
 }
 
-static void on_found(void *ctx, const struct file_answer *answer, const struct err *why)
+static void mcp_complete_on_found(void *ctx, const struct file_answer *answer,
+                                  const struct err *why)
 {
     struct mcp_call *call = ctx;
     if (call->mcp != NULL && why != NULL)
@@ -63,7 +67,8 @@ static void find_paths(struct mcp *mcp, const struct mcp_asked *asked, struct st
                                    .path = STR("/workspace"),
                                    .pattern = buf_str(&pattern),
                                    .limit = VALUES_MAX};
-    engine_file(mcp->context.engine, &mcp->context.caller, &place, &request, on_found, call);
+    engine_file(mcp->context.engine, &mcp->context.caller, &place, &request, mcp_complete_on_found,
+                call);
 }
 
 void mcp_complete(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
@@ -76,12 +81,14 @@ void mcp_complete(struct mcp *mcp, const struct mcp_asked *asked, const struct j
     const char *known = is_file ? "path" : mcp_prompt_argument(mcp_text(ref, "name"));
     if ((!is_file && !str_eq(type, STR("ref/prompt"))) || known == NULL ||
         (is_file && !str_eq(mcp_text(ref, "uri"), STR(MCP_FILE_TEMPLATE))))
-        mcp_send_error(mcp, asked->id, RPC_PARAMS,
-                       "ref: a prompt of prompts/list or a template of resources/templates/list");
+        mcp_send_error(
+            mcp, asked->id, RPC_PARAMS,
+            "ref: must be a prompt of prompts/list or a template of resources/templates/list");
     else if (!str_eq(name, str_of(known)))
-        mcp_send_error(mcp, asked->id, RPC_PARAMS, "argument: it has none of that name");
+        mcp_send_error(mcp, asked->id, RPC_PARAMS, "argument: unknown argument name");
     else if (value.len >= FILE_PATH_MAX / 2 || str_find_char(value, '\0') != value.len)
-        mcp_send_error(mcp, asked->id, RPC_PARAMS, "argument.value: it is no beginning of a path");
+        mcp_send_error(mcp, asked->id, RPC_PARAMS,
+                       "argument.value: must be the beginning of a path");
     else if (str_eq(name, STR("path")))
         find_paths(mcp, asked, value);
     else

@@ -1,7 +1,8 @@
-/* Resources: the files of the session, as file://workspace/PATH. */
+/* Resources: the files of the session, as file://workspace/PATH, and pages of documentation, as
+ * docs://page/NUMBER. */
 
 #include "agent/mcp_internal.h"
-#include "base/base64.h"
+#include "base/format/base64.h"
 
 enum { PAGE = 500 };
 
@@ -9,8 +10,7 @@ enum { PAGE = 500 };
 
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr("-._~/", c) != NULL);
+    return char_is_alnum(c) || (c != '\0' && strchr("-._~/", c) != NULL);
 }
 
 void mcp_put_uri(struct buf *out, struct str path)
@@ -59,12 +59,12 @@ bool mcp_uri_of(struct mcp *mcp, const struct mcp_asked *asked, const struct jso
     *ret_uri = (struct str){0};
     if (json_to_str(json_get(params, "uri"), ret_uri) && mcp_path_of(*ret_uri, path))
         return true;
-    mcp_send_error(mcp, asked->id, RPC_PARAMS, "uri: " MCP_FILE_SCHEME "/PATH is needed");
+    mcp_send_error(mcp, asked->id, RPC_PARAMS, "uri: " MCP_FILE_SCHEME "/PATH is required");
     return false;
 }
 
-static void ask(struct mcp *mcp, const struct file_request *request, file_done *done,
-                struct mcp_call *call)
+static void mcp_files_ask(struct mcp *mcp, const struct file_request *request, file_done *done,
+                          struct mcp_call *call)
 {
     struct file_place place = {.session = mcp->context.session};
     engine_file(mcp->context.engine, &mcp->context.caller, &place, request, done, call);
@@ -115,7 +115,7 @@ void mcp_list_files(struct mcp *mcp, const struct mcp_asked *asked, const struct
         .op = FILE_LIST, .path = STR(MCP_FILE_ROOT), .recursive = true, .limit = PAGE};
     if (params != NULL)
         (void)!json_to_str(json_get(params, "cursor"), &request.after);
-    ask(mcp, &request, on_listed, mcp_call_new(mcp, asked, NULL));
+    mcp_files_ask(mcp, &request, on_listed, mcp_call_new(mcp, asked, NULL));
 }
 
 void mcp_list_templates(struct mcp *mcp, const struct mcp_asked *asked,
@@ -131,6 +131,13 @@ void mcp_list_templates(struct mcp *mcp, const struct mcp_asked *asked,
     json_key(&out, "uriTemplate"), json_put_cstr(&out, MCP_FILE_TEMPLATE);
     json_key(&out, "name"), json_put_cstr(&out, "workspace");
     json_key(&out, "title"), json_put_cstr(&out, "Files of the sandbox");
+    json_end_object(&out);
+    json_begin_object(&out);
+    json_key(&out, "uriTemplate"), json_put_cstr(&out, MCP_PAGE_SCHEME "{page}");
+    json_key(&out, "name"), json_put_cstr(&out, "docs");
+    json_key(&out, "title"), json_put_cstr(&out, "Pages of documentation");
+    json_key(&out, "description");
+    json_put_cstr(&out, "The whole page of a result of search_docs, by its page number");
     json_end_object(&out);
     json_end_array(&out);
     mcp_send(mcp, asked, &out);
@@ -169,7 +176,7 @@ static void send_content(struct mcp_call *call, const struct file_answer *answer
         mcp_send_error(call->mcp, id, why->code == ERR_NOT_FOUND ? absent : RPC_INTERNAL, why->msg);
     } else if (answer->truncated) {
         mcp_send_error(call->mcp, id, RPC_INTERNAL,
-                       "the file is larger than 1 MiB: read it in parts with the tool read");
+                       "the file is larger than 1 MiB: read parts of it with the tool read");
     } else {
         (void)mcp_begin(&out, &text, &call->asked);
         mcp_put_cache(&out, &call->asked, false);
@@ -178,7 +185,7 @@ static void send_content(struct mcp_call *call, const struct file_answer *answer
     }
 }
 
-static void on_read(void *ctx, const struct file_answer *answer, const struct err *why)
+static void mcp_files_on_read(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     struct mcp_call *call = ctx;
     if (call->mcp != NULL)
@@ -186,15 +193,57 @@ static void on_read(void *ctx, const struct file_answer *answer, const struct er
     mcp_call_free(call);
 }
 
+static void send_page(struct mcp_call *call, const struct docs_page *page, const struct err *why)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out;
+    int absent = call->asked.is_modern ? RPC_PARAMS : RPC_NO_RESOURCE;
+    if (why != NULL) {
+        mcp_send_error(call->mcp, call->asked.id,
+                       why->code == ERR_NOT_FOUND ? absent : RPC_INTERNAL, why->msg);
+        return;
+    }
+    (void)mcp_begin(&out, &text, &call->asked);
+    mcp_put_cache(&out, &call->asked, false);
+    put_content(&out, buf_str(&call->uri), page->text);
+    mcp_send(call->mcp, &call->asked, &out);
+}
+
+static void mcp_files_on_page(void *ctx, const struct docs_page *page, const struct err *why)
+{
+    struct mcp_call *call = ctx;
+    if (call->mcp != NULL)
+        send_page(call, page, why);
+    mcp_call_free(call);
+}
+
+/* False: it is no page. */
+static bool mcp_files_read_page(struct mcp *mcp, const struct mcp_asked *asked,
+                                const struct json_t *params)
+{
+    struct str uri = {0}, scheme = STR(MCP_PAGE_SCHEME);
+    int64_t id = 0;
+    if (!json_to_str(json_get(params, "uri"), &uri) || !str_starts(uri, scheme) ||
+        !str_to_i64(str_slice(uri, scheme.len, uri.len), 1, INT64_MAX, &id))
+        return false;
+    struct mcp_call *call = mcp_call_new(mcp, asked, NULL);
+    buf_put(&call->uri, uri);
+    engine_docs_page(mcp->context.engine, &mcp->context.caller, id, mcp_files_on_page, call);
+    return true;
+}
+
 void mcp_read_file(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params)
 {
     AUTO_BUF struct buf path = {0};
     struct str uri;
+    if (mcp_files_read_page(mcp, asked, params))
+        return;
     if (!mcp_uri_of(mcp, asked, params, &uri, &path))
         return;
     struct mcp_call *call = mcp_call_new(mcp, asked, NULL);
     buf_put(&call->uri, uri);
-    ask(mcp,
+    mcp_files_ask(
+        mcp,
         &(struct file_request){.op = FILE_READ, .path = buf_str(&path), .limit = FILE_READ_MAX},
-        on_read, call);
+        mcp_files_on_read, call);
 }

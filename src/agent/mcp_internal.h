@@ -1,6 +1,6 @@
 #pragma once
 
-/* A client of the Model Context Protocol from inside, for the mcp*.c of this room. */
+/* A client of the Model Context Protocol from inside, for the mcp*.c of this module. */
 
 #include "agent/internal.h"
 #include "agent/mcp.h"
@@ -16,7 +16,7 @@ enum {
     RPC_NO_VERSION = -32022,
 };
 
-/* Severity as RFC 5424 orders it, least first. LEVEL_COUNT: nothing is to be told. */
+/* Severity in the order of RFC 5424, least severe first. LEVEL_COUNT: nothing is sent. */
 enum mcp_level { LEVEL_DEBUG, LEVEL_INFO, LEVEL_NOTICE, LEVEL_WARNING, LEVEL_COUNT = 8 };
 
 /* A request, as far as its answer must know it. */
@@ -52,7 +52,7 @@ struct mcp_call {
     char *progress_token; /* JSON text, NULL when no progress is wanted */
     int64_t progress;
     struct tool_run *run; /* of tools/call */
-    struct buf uri;       /* of resources/read; what stands before completed paths */
+    struct buf uri;       /* of resources/read; the prefix of completed paths */
 };
 
 struct mcp_call *mcp_call_new(struct mcp *mcp, const struct mcp_asked *asked,
@@ -60,8 +60,8 @@ struct mcp_call *mcp_call_new(struct mcp *mcp, const struct mcp_asked *asked,
 /* Takes it out of its client's list and frees it. */
 void mcp_call_free(struct mcp_call *call);
 
-bool mcp_is_object(const struct json_t *value); /* NULL is none */
-/* Empty where there is none. */
+bool mcp_is_object(const struct json_t *value); /* NULL is not */
+/* Empty if missing. */
 struct str mcp_text(const struct json_t *object, const char *name);
 /* Begins {"jsonrpc": "2.0", "id": ID, "result": { and what every result has in it. */
 struct json_out *mcp_begin(struct json_out *out, struct buf *text, const struct mcp_asked *asked);
@@ -87,7 +87,6 @@ void mcp_discover(struct mcp *mcp, const struct mcp_asked *asked, const struct j
 
 /* mcp.c */
 bool mcp_level_of(struct str name, int *ret_level) MUST_USE;
-void mcp_put_server(struct json_out *out); /* {"name", "title", "version"} */
 /* "capabilities": ..., "instructions": ... */
 void mcp_put_abilities(struct mcp *mcp, struct json_out *out);
 /* Whether there is such a method for a modern request, or for any other. */
@@ -108,6 +107,7 @@ const char *mcp_prompt_argument(struct str name);
 
 /* mcp_files.c */
 #define MCP_FILE_ROOT "/workspace"
+#define MCP_PAGE_SCHEME "docs://page/"
 #define MCP_FILE_SCHEME "file://workspace"
 #define MCP_FILE_TEMPLATE MCP_FILE_SCHEME "/{+path}"
 void mcp_list_files(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params);
@@ -126,7 +126,7 @@ bool mcp_uri_of(struct mcp *mcp, const struct mcp_asked *asked, const struct jso
 void mcp_subscribe(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params);
 void mcp_unsubscribe(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params);
 void mcp_listen(struct mcp *mcp, const struct mcp_asked *asked, const struct json_t *params);
-/* Ends a subscription without an answer; false when there is none of this id. */
+/* Ends a subscription without an answer; false when the id is not found. */
 bool mcp_unlisten(struct mcp *mcp, struct str id);
-/* Ends them all; those who listen are told. */
+/* Ends all watches and notifies their clients. */
 void mcp_watch_done(struct mcp *mcp);

@@ -57,8 +57,8 @@ struct mcp_asked mcp_asked_of(const struct json_t *params, struct str id)
 
 /* --- What is wrong with a request --- */
 
-static int refuse(const struct json_t *message, int status, const struct mcp_fault *fault,
-                  struct buf *answer)
+static int mcp_modern_refuse(const struct json_t *message, int status,
+                             const struct mcp_fault *fault, struct buf *answer)
 {
     AUTO_BUF struct buf id = {0};
     struct json_out out = {.buf = &id};
@@ -86,7 +86,7 @@ static int refuse_version(const struct json_t *message, struct str version, stru
     json_end_array(&out);
     json_key(&out, "requested"), json_put_str(&out, version);
     json_end_object(&out);
-    return refuse(
+    return mcp_modern_refuse(
         message, 400,
         &(struct mcp_fault){RPC_NO_VERSION, "Unsupported protocol version", buf_cstr(&data)},
         answer);
@@ -94,7 +94,8 @@ static int refuse_version(const struct json_t *message, struct str version, stru
 
 static int refuse_params(const struct json_t *message, const char *why, struct buf *answer)
 {
-    return refuse(message, 400, &(struct mcp_fault){.code = RPC_PARAMS, .message = why}, answer);
+    return mcp_modern_refuse(message, 400, &(struct mcp_fault){.code = RPC_PARAMS, .message = why},
+                             answer);
 }
 
 int mcp_find_fault(const struct json_t *message, bool is_modern, struct buf *answer)
@@ -115,9 +116,10 @@ int mcp_find_fault(const struct json_t *message, bool is_modern, struct buf *ans
                              answer);
     if (mcp_has_method(name, is_modern))
         return 0;
-    buf_printf(&why, "there is no method '%.*s'", STR_ARG(name));
-    return refuse(message, 404,
-                  &(struct mcp_fault){.code = RPC_NO_METHOD, .message = buf_cstr(&why)}, answer);
+    buf_printf(&why, "unknown method '%.*s'", STR_ARG(name));
+    return mcp_modern_refuse(message, 404,
+                             &(struct mcp_fault){.code = RPC_NO_METHOD, .message = buf_cstr(&why)},
+                             answer);
 }
 
 /* --- server/discover --- */

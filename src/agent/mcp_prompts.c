@@ -5,10 +5,10 @@
 static const struct prompt {
     const char *name, *title, *help, *argument, *argument_help, *text;
 } prompts[] = {
-    {"analyze_file", "Analyze a file", "Look into a file of the sandbox and tell what is in it",
-     "path", "The file, below /workspace",
-     "Look into the file %.*s in the sandbox: read it (or load it with run_code when it is data), "
-     "say what it holds, and show the most telling figures or a chart."},
+    {"analyze_file", "Analyze a file", "Describe the contents of a file in the sandbox", "path",
+     "Path of the file below /workspace",
+     "Analyze the file %.*s in the sandbox: read it (or load it with run_code if it is data), "
+     "describe what it contains, and show the most important numbers or a chart."},
     {"explore", "Explore the workspace", "Answer a question from the files of the sandbox",
      "question", "What you want to know",
      "Answer this from the files in /workspace, with list, glob, grep and read; name the files and "
@@ -93,5 +93,5 @@ void mcp_get_prompt(struct mcp *mcp, const struct mcp_asked *asked, const struct
         mcp_send(mcp, asked, &out);
         return;
     }
-    mcp_send_error(mcp, asked->id, RPC_PARAMS, "there is no such prompt; prompts/list names them");
+    mcp_send_error(mcp, asked->id, RPC_PARAMS, "unknown prompt; prompts/list lists the prompts");
 }

@@ -27,8 +27,8 @@ static void put_subscription(struct json_out *out, struct str id)
 }
 
 /* To a subscription, or to the client as a whole for NULL. */
-static void tell(struct mcp *mcp, const struct mcp_listen *listen, const char *method,
-                 struct str uri)
+static void mcp_watch_tell(struct mcp *mcp, const struct mcp_listen *listen, const char *method,
+                           struct str uri)
 {
     AUTO_BUF struct buf text = {0};
     struct json_out out;
@@ -47,25 +47,25 @@ static void tell_updated(struct mcp *mcp, struct str path)
     AUTO_BUF struct buf uri = {0};
     mcp_put_uri(&uri, str_slice(path, strlen(ROOT), path.len));
     if (map_has(&mcp->subscriptions, path))
-        tell(mcp, NULL, "notifications/resources/updated", buf_str(&uri));
+        mcp_watch_tell(mcp, NULL, "notifications/resources/updated", buf_str(&uri));
     for (const struct mcp_listen *at = mcp->listens; at != NULL; at = at->next)
         if (map_has(&at->paths, path))
-            tell(mcp, at, "notifications/resources/updated", buf_str(&uri));
+            mcp_watch_tell(mcp, at, "notifications/resources/updated", buf_str(&uri));
 }
 
 static void tell_list_changed(struct mcp *mcp)
 {
     struct str none = {0};
     if (mcp->subscriptions.len > 0)
-        tell(mcp, NULL, "notifications/resources/list_changed", none);
+        mcp_watch_tell(mcp, NULL, "notifications/resources/list_changed", none);
     for (const struct mcp_listen *at = mcp->listens; at != NULL; at = at->next)
         if (at->wants_list)
-            tell(mcp, at, "notifications/resources/list_changed", none);
+            mcp_watch_tell(mcp, at, "notifications/resources/list_changed", none);
 }
 
 /* --- The watch --- */
 
-static void on_event(void *ctx, const struct file_event *event)
+static void mcp_watch_on_event(void *ctx, const struct file_event *event)
 {
     struct mcp *mcp = ctx;
     AUTO_BUF struct buf path = {0};
@@ -85,7 +85,7 @@ static void on_watch_end(void *ctx, UNUSED const struct err *why)
     mcp->watcher = file_watcher_free(mcp->watcher);
 }
 
-static const struct file_watch_calls watch_calls = {on_event, on_watch_end};
+static const struct file_watch_calls watch_calls = {mcp_watch_on_event, on_watch_end};
 
 static bool is_watched(const struct mcp *mcp)
 {
@@ -151,7 +151,7 @@ static void listen_free(struct mcp_listen *listen)
     free(listen);
 }
 
-/* What is honored of what was asked for; a URI that is none of ours is left out. Tools and prompts
+/* What is honored of what was asked for; a URI that is not ours is left out. Tools and prompts
  * never change. */
 static void put_accepted(struct mcp_listen *listen, const struct json_t *wanted,
                          struct json_out *out)
@@ -195,13 +195,13 @@ void mcp_listen(struct mcp *mcp, const struct mcp_asked *asked, const struct jso
     size_t count;
     struct mcp_listen **end = find_listen(mcp, asked->id, &count);
     if (!mcp_is_object(wanted)) {
-        mcp_send_error(mcp, asked->id, RPC_PARAMS, "notifications: an object is needed");
+        mcp_send_error(mcp, asked->id, RPC_PARAMS, "notifications: must be an object");
         return;
     }
     if (*end != NULL || count == LISTENS_MAX) {
         mcp_send_error(mcp, asked->id, RPC_PARAMS,
-                       *end != NULL ? "there is a subscription of this id already"
-                                    : "there are 32 subscriptions already: end one of them");
+                       *end != NULL ? "a subscription with this id already exists"
+                                    : "already 32 subscriptions: end one of them first");
         return;
     }
     struct mcp_listen *listen = mem_alloc(sizeof *listen);

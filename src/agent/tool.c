@@ -1,8 +1,8 @@
 /* A call of a tool: arguments checked, one answer, errors as data. */
 
 #include "agent/internal.h"
-#include "base/json_text.h"
-#include "base/schema.h"
+#include "base/format/json_text.h"
+#include "base/format/schema.h"
 #include "io/loop.h"
 
 bool tools_are_offered(const struct config *config)
@@ -15,7 +15,7 @@ const struct tool *tool_find(const struct config *config, struct str name)
     if (tools_are_offered(config))
         for (const struct tool *tool = tools; tool->name != NULL; tool++)
             if (str_eq(str_of(tool->name), name))
-                return tool;
+                return tool->flags & TOOL_OF_TURNS && !config->sandbox.undo_tool ? NULL : tool;
     return NULL;
 }
 
@@ -44,6 +44,11 @@ int64_t tool_arg_int(const struct tool_run *run, const char *name, int64_t fallb
     return json_to_i64(json_get(run->args, name), &n) ? n : fallback;
 }
 
+int64_t tool_arg_limit(const struct tool_run *run, const char *name)
+{
+    return str_eq(tool_arg_str(run, name), STR("none")) ? 0 : tool_arg_int(run, name, -1);
+}
+
 bool tool_arg_bool(const struct tool_run *run, const char *name)
 {
     bool flag;
@@ -56,7 +61,7 @@ int tool_place(const struct tool_run *run, struct tool_place *ret_place, struct 
         struct sandbox_info sandbox;
         if (engine_sandbox_get(run->engine, &run->caller, run->sandbox, &sandbox, err) < 0)
             return -1;
-        *ret_place = (struct tool_place){.tier = sandbox.tier, .sandbox = run->sandbox};
+        *ret_place = (struct tool_place){.tier = sandbox.tier, .sandbox = sandbox.id};
         return 0;
     }
     struct session_info session;
@@ -105,54 +110,64 @@ bool tool_is_over(struct tool_run *run)
     return true;
 }
 
-/* Whoever takes the answer reads it again: a NUL that a program printed must not hide the rest. */
-static void finish(struct tool_run *run, const struct buf *json, bool is_error)
+/* The client parses the answer again: a NUL that a program printed must not hide the rest. */
+static void tool_finish(struct tool_run *run, const struct buf *json, bool is_error)
 {
     AUTO_BUF struct buf shown = {0};
     buf_put(&shown, buf_str(json));
     json_hide_nul(&shown);
     if (!run->is_canceled)
-        run->calls->on_done(run->ctx, &(struct tool_answer){.is_error = is_error,
-                                                            .json = buf_str(&shown),
-                                                            .images = run->images.ptr,
-                                                            .image_count = run->images.len});
+        run->calls->on_done(run->ctx,
+                            &(struct tool_answer){.is_error = is_error,
+                                                  .fits_schema = !is_error || run->fits_schema,
+                                                  .json = buf_str(&shown),
+                                                  .images = run->images.ptr,
+                                                  .image_count = run->images.len});
     run_free(run);
 }
 
 void tool_end(struct tool_run *run, const struct buf *json)
 {
-    finish(run, json, false);
+    tool_finish(run, json, false);
+}
+
+void tool_end_failed(struct tool_run *run, const struct buf *json)
+{
+    run->fits_schema = true;
+    tool_finish(run, json, true);
 }
 
 static const char *hint_of(enum err_code code)
 {
     static const char *const hints[ERR_COUNT] = {
         [ERR_INVALID] = "Correct the arguments and call again.",
-        [ERR_BAD_CWD] = "Start in a directory that is there, such as /workspace.",
-        [ERR_EXEC_FORMAT] = "Run it by its interpreter, or build it for this machine.",
-        [ERR_NOT_EXECUTABLE] = "Run it by its interpreter, or chmod +x it.",
+        [ERR_BAD_CWD] = "Start in a directory that exists, such as /workspace.",
+        [ERR_EXEC_FORMAT] = "Run it with its interpreter, or build it for this machine.",
+        [ERR_NOT_EXECUTABLE] = "Run it with its interpreter, or chmod +x it.",
         [ERR_PROGRAM_NOT_FOUND] = "Look for the program with command -v, or install it.",
         [ERR_NOT_FOUND] = "Look for the right path with list or glob.",
         [ERR_NOT_A_FILE] = "This is a directory: use list or glob.",
         [ERR_NOT_A_DIRECTORY] = "This is a file: use read, or name its directory.",
-        [ERR_INVALID_PATTERN] = "Escape special characters that are meant as they are.",
+        [ERR_INVALID_PATTERN] = "Escape special characters that should match literally.",
         [ERR_PATTERN_TOO_COMPLEX] = "Use a simpler pattern.",
         [ERR_FORBIDDEN] = "Work below /workspace.",
         [ERR_PATH_ESCAPES] = "Use a path below /workspace.",
         [ERR_READ_ONLY] = "Write below /workspace.",
-        [ERR_CONFLICT] = "Look at what is there first, then call again.",
-        [ERR_NO_MATCH] = "Read the file again and copy the text exactly, blanks included.",
+        [ERR_CONFLICT] = "Check the current state first, then call again.",
+        [ERR_NO_MATCH] = "Read the file again and copy the text exactly, including spaces.",
         [ERR_AMBIGUOUS_MATCH] = "Add lines around the text to make it unique, or set replaceAll.",
-        [ERR_TOO_LARGE] = "Ask for a part of it.",
+        [ERR_TOO_LARGE] = "Request a part of it.",
         [ERR_TOO_MANY_RESULTS] = "Narrow the search.",
-        [ERR_BUSY] = "Something else runs in this session: wait for it, then call again.",
-        [ERR_LIMIT] = "Wait for something to end, then call again.",
-        [ERR_TIMEOUT] = "Do less at once, or ask for more time with timeoutMs.",
+        [ERR_BUSY] = "Other code is running in this session: wait until it ends, then call again.",
+        [ERR_LIMIT] = "Wait until a running call or command ends, then call again.",
+        [ERR_TIMEOUT] = "Do less in one call, or request more time with timeoutMs.",
         [ERR_NO_SPACE] = "Delete files that are no longer needed.",
-        [ERR_UNAVAILABLE] = "Go another way if the message names none, or call again in a moment.",
-        [ERR_UNSUPPORTED] = "Use another tool: this session cannot do it.",
+        [ERR_UNAVAILABLE] =
+            "Follow the advice in the message, or call again later, or use another approach.",
+        [ERR_UNSUPPORTED] = "Use another tool: this session does not support it.",
     };
-    return hints[code] != NULL ? hints[code] : "Tell the user: this is not yours to mend.";
+    return hints[code] != NULL ? hints[code]
+                               : "Tell the user: you cannot correct this error yourself.";
 }
 
 void tool_fail(struct tool_run *run, const struct err *why, const char *hint)
@@ -168,7 +183,7 @@ void tool_fail(struct tool_run *run, const struct err *why, const char *hint)
     json_key(&out, "hint"), json_put_cstr(&out, hint == NULL ? hint_of(why->code) : hint);
     json_end_object(&out);
     json_end_object(&out);
-    finish(run, &text, true);
+    tool_finish(run, &text, true);
 }
 
 void tool_output(struct tool_run *run, bool is_stderr, struct str text)
@@ -225,7 +240,7 @@ struct tool_run *tool_start(const struct tool_context *context, struct str name,
     run->session = arena_dup(&run->arena, context->session);
     run->sandbox = arena_dup(&run->arena, context->sandbox);
     if (run->tool == NULL) {
-        (void)err_set(&err, ERR_NOT_FOUND, "there is no tool '%.*s'", STR_ARG(name));
+        (void)err_set(&err, ERR_NOT_FOUND, "unknown tool '%.*s'", STR_ARG(name));
         tool_fail_later(run, &err, NULL);
     } else if (take_args(run, args, &err) < 0) {
         tool_fail_later(run, &err, NULL);
@@ -244,25 +259,28 @@ void tool_cancel(struct tool_run *run)
 
 /* --- Text that is too long --- */
 
-static bool is_inner_byte(char c)
+static void put_view(struct json_out *out, const struct excerpt_view *view, const char *what)
 {
-    return ((unsigned char)c & 0xc0) == 0x80;
+    AUTO_BUF struct buf text = {0};
+    excerpt_view_put(view, what, &text);
+    json_put_str(out, buf_str(&text));
 }
 
 void tool_put_cut(struct json_out *out, struct str text, size_t max)
 {
+    struct excerpt whole = {0};
     if (text.len <= max) {
         json_put_str(out, text);
         return;
     }
-    AUTO_BUF struct buf cut = {0};
-    size_t head = max / 2, tail = text.len - max / 2;
-    while (head > 0 && is_inner_byte(text.ptr[head]))
-        head--;
-    while (tail < text.len && is_inner_byte(text.ptr[tail]))
-        tail++;
-    buf_put(&cut, str_slice(text, 0, head));
-    buf_printf(&cut, "\n[... %zu more bytes ...]\n", tail - head);
-    buf_put(&cut, str_slice(text, tail, text.len));
-    json_put_str(out, buf_str(&cut));
+    excerpt_put(&whole, text, max);
+    struct excerpt_view view = excerpt_view(&whole, 0);
+    put_view(out, &view, "left out");
+    excerpt_done(&whole);
+}
+
+void tool_put_excerpt(struct json_out *out, const struct excerpt *text)
+{
+    struct excerpt_view view = excerpt_view(text, TOOL_OUTPUT_MAX);
+    put_view(out, &view, "omitted; write long output to a file and read parts of it");
 }

@@ -10,7 +10,7 @@
  * "hint"}}, where the hint says what to try next. Answers are bounded, and one that was cut says
  * how to get the rest. */
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "engine/engine.h"
 
 struct config;
@@ -31,6 +31,8 @@ enum tool_flags {
     TOOL_DESTRUCTIVE = 1 << 1, /* may lose something */
     TOOL_REPEATABLE = 1 << 2,  /* twice is as good as once */
     TOOL_OPEN_WORLD = 1 << 3,  /* may reach beyond the sandbox */
+    TOOL_OF_TURNS = 1 << 4,    /* needs automatic checkpoints, and [sandbox] undo_tool */
+    TOOL_OF_DOCS = 1 << 5,     /* needs documents or modules to search */
 };
 
 struct tool_run;
@@ -39,7 +41,7 @@ struct tool {
     const char *name;
     const char *title;
     const char *description;
-    const char *input;  /* JSON Schema, in base/schema.h's part of it */
+    const char *input;  /* JSON Schema, in base/format/schema.h's part of it */
     const char *output; /* JSON Schema of an answer without error */
     unsigned flags;
     /* Begins it; ends in tool_end or tool_fail, at once or later. */
@@ -51,7 +53,7 @@ extern const struct tool tools[];
 
 /* Sandboxes may be switched off ([sandbox] enabled = false): then no tool is offered. */
 bool tools_are_offered(const struct config *config);
-/* NULL when none of that name is offered. */
+/* NULL when none of that name is offered, as configured. */
 const struct tool *tool_find(const struct config *config, struct str name);
 
 /* For whom, and where. */
@@ -59,7 +61,7 @@ struct tool_context {
     struct engine *engine;
     const struct config *config;
     struct loop *loop;
-    struct engine_caller caller; /* borrowed for the call alone, as all of it is */
+    struct engine_caller caller; /* borrowed only for the call, as all of it is */
     struct str session;          /* or: */
     struct str sandbox;
 };
@@ -71,7 +73,8 @@ struct tool_image {
 
 struct tool_answer {
     bool is_error;
-    struct str json; /* one object */
+    bool fits_schema; /* `json` is what the tool's `output` describes */
+    struct str json;  /* one object */
     const struct tool_image *images;
     size_t image_count;
 };
@@ -90,12 +93,21 @@ void tool_cancel(struct tool_run *run);
 
 enum tool_format { TOOLS_JSON, TOOLS_OPENAI, TOOLS_ANTHROPIC, TOOLS_MCP };
 bool tool_format_of_name(struct str name, enum tool_format *ret_format) MUST_USE;
-/* An array, one element a tool, in the shape that others expect. */
-void tools_put(const struct config *config, enum tool_format format, struct json_out *out);
+/* An array, one element a tool, in the shape that others expect. `also`: also those with these
+ * flags (TOOL_OF_TURNS where it is configured, TOOL_OF_DOCS). */
+void tools_put(const struct config *config, enum tool_format format, unsigned also,
+               struct json_out *out);
+/* TOOL_OF_DOCS when the tenant has something to search, and with `has_turns` TOOL_OF_TURNS. */
+unsigned tools_also(const struct engine *engine, struct str tenant, bool has_turns);
+/* Whether automatic checkpoints are made in the session or sandbox of the context. */
+bool tool_has_turns(const struct tool_context *context);
 
-/* What a system prompt should say about them; nothing when none is offered. */
-void tools_put_prompt(const struct config *config, struct buf *out);
+/* What a system prompt of the tenant should say about them; nothing when none is offered. Of the
+ * configuration's packages it names those that code of the session can import (NULL: of a session
+ * that asks for nothing itself). */
+void tools_put_prompt(const struct engine *engine, const struct config *config, struct str tenant,
+                      const struct session_info *session, struct buf *out);
 /* docs/TOOLS.md. */
 void tools_put_doc(struct buf *out);
-/* sdk/ts/src/tool_table.ts: the rows as a constant of TypeScript. */
+/* sdk/ts/src/tool_table.ts: the rows that every server offers, as a constant of TypeScript. */
 void tools_put_typescript(struct buf *out);

@@ -12,51 +12,24 @@ struct bash {
     char id[65];
     uint64_t offset;
     bool is_background;
-    struct buf text[2]; /* stdout, stderr; within TOOL_OUTPUT_MAX of what comes first */
-    uint64_t dropped;   /* bytes behind that */
-    struct buf tail[2]; /* the newest of them */
-    struct log_reader *reader;
+    struct excerpt text[2]; /* stdout, stderr */
+    uint64_t missing;       /* bytes that the log does not keep */
+    struct command_log_reader *reader;
     struct timer *timer; /* of a look that does not wait for the end */
 };
 
 static void bash_done(struct bash *bash)
 {
-    bash->reader = log_reader_free(bash->reader);
+    bash->reader = command_log_reader_free(bash->reader);
     bash->timer = timer_free(bash->timer);
-    for (int i = 0; i < 2; i++) {
-        buf_done(&bash->text[i]);
-        buf_done(&bash->tail[i]);
-    }
+    excerpt_done(&bash->text[0]);
+    excerpt_done(&bash->text[1]);
 }
 
-static void fail(struct tool_run *run, const struct err *why, const char *hint)
+static void tool_bash_fail(struct tool_run *run, const struct err *why, const char *hint)
 {
     bash_done(run->state);
     tool_fail_later(run, why, hint);
-}
-
-/* Half of the room is for the beginning, half for the end. */
-static void keep(struct bash *bash, int stream, struct str bytes)
-{
-    enum { HALF = TOOL_OUTPUT_MAX / 2 };
-    struct buf *head = &bash->text[stream], *tail = &bash->tail[stream];
-    size_t room = head->len < HALF ? HALF - head->len : 0;
-    buf_put(head, str_slice(bytes, 0, room));
-    buf_put(tail, str_slice(bytes, room, bytes.len));
-    if (tail->len > HALF) {
-        bash->dropped += tail->len - HALF;
-        buf_consume(tail, tail->len - HALF);
-    }
-}
-
-static void put_stream(struct json_out *out, const char *key, const struct bash *bash, int stream)
-{
-    AUTO_BUF struct buf text = {0};
-    buf_put(&text, buf_str(&bash->text[stream]));
-    if (bash->dropped > 0 && bash->tail[stream].len > 0)
-        buf_put_cstr(&text, "\n[... some of the output is left out ...]\n");
-    buf_put(&text, buf_str(&bash->tail[stream]));
-    json_key(out, key), json_put_str(out, buf_str(&text));
 }
 
 static void put_end(struct json_out *out, const struct command_info *command)
@@ -73,9 +46,13 @@ static void put_end(struct json_out *out, const struct command_info *command)
         json_key(out, "signal"), json_put_i64(out, command->signal);
     if (command->end != COMMAND_EXITED)
         json_key(out, "ended"), json_put_cstr(out, command_end_name(command->end));
+    AUTO_BUF struct buf reason = {0};
+    command_put_reason(command, &reason);
+    if (reason.len > 0)
+        json_key(out, "reason"), json_put_str(out, buf_str(&reason));
 }
 
-static void end(struct tool_run *run, const struct command_info *command)
+static void tool_bash_end(struct tool_run *run, const struct command_info *command)
 {
     struct bash *bash = run->state;
     AUTO_BUF struct buf text = {0};
@@ -84,11 +61,13 @@ static void end(struct tool_run *run, const struct command_info *command)
     json_begin_object(&out);
     json_key(&out, "success");
     json_put_bool(&out, is_running || (command->end == COMMAND_EXITED && command->code == 0));
-    put_stream(&out, "stdout", bash, 0);
-    put_stream(&out, "stderr", bash, 1);
+    json_key(&out, "stdout"), tool_put_excerpt(&out, &bash->text[0]);
+    json_key(&out, "stderr"), tool_put_excerpt(&out, &bash->text[1]);
     put_end(&out, command);
-    if (bash->dropped > 0)
-        json_key(&out, "leftOutBytes"), json_put_i64(&out, (int64_t)bash->dropped);
+    uint64_t left_out = bash->missing + excerpt_view(&bash->text[0], TOOL_OUTPUT_MAX).cut +
+                        excerpt_view(&bash->text[1], TOOL_OUTPUT_MAX).cut;
+    if (left_out > 0)
+        json_key(&out, "leftOutBytes"), json_put_i64(&out, (int64_t)left_out);
     if (bash->is_background || is_running) {
         json_key(&out, "id"), json_put_cstr(&out, bash->id);
         json_key(&out, "nextOffset"), json_put_i64(&out, (int64_t)bash->offset);
@@ -103,21 +82,31 @@ static void on_chunk(void *ctx, const struct log_chunk *chunk)
     struct tool_run *run = ctx;
     struct bash *bash = run->state;
     int stream = chunk->stream == COMMAND_STDERR;
-    keep(bash, stream, chunk->bytes);
+    excerpt_put(&bash->text[stream], chunk->bytes, TOOL_OUTPUT_MAX);
     bash->offset = chunk->offset + chunk->bytes.len;
     tool_output(run, stream, chunk->bytes);
 }
 
-static void on_end(void *ctx, const struct command_info *command, const struct err *why)
+static void tool_bash_on_end(void *ctx, const struct command_info *command, const struct err *why)
 {
     struct tool_run *run = ctx;
     if (why != NULL)
-        fail(run, why, NULL);
+        tool_bash_fail(run, why, NULL);
     else
-        end(run, command);
+        tool_bash_end(run, command);
 }
 
-static const struct log_calls log_calls = {on_chunk, on_end};
+static void on_gap(void *ctx, const struct log_gap *gap)
+{
+    struct tool_run *run = ctx;
+    struct bash *bash = run->state;
+    AUTO_BUF struct buf text = {0};
+    excerpt_mark(gap->bytes, gap->lines, "not kept", &text);
+    excerpt_put(&bash->text[gap->stream == COMMAND_STDERR], buf_str(&text), TOOL_OUTPUT_MAX);
+    bash->missing += gap->bytes;
+}
+
+static const struct log_calls log_calls = {on_chunk, tool_bash_on_end, on_gap};
 
 /* The log's call-backs do not come once the reader is freed: then this is the end. */
 static void cancel_reading(struct tool_run *run)
@@ -132,19 +121,20 @@ static void cancel_reading(struct tool_run *run)
     (void)tool_is_over(run);
 }
 
-static void read_log(struct tool_run *run, bool follow)
+static void read_log(struct tool_run *run, enum log_mode mode)
 {
     struct bash *bash = run->state;
     struct err err = {0};
     run->cancel = cancel_reading;
-    if (engine_log_open(run->engine, &run->caller, str_of(bash->id), bash->offset, follow,
-                        &log_calls, run, &bash->reader, &err) < 0)
-        fail(run, &err, NULL);
+    if (engine_log_open(run->engine, &run->caller, str_of(bash->id), bash->offset, mode, &log_calls,
+                        run, &bash->reader, &err) < 0)
+        tool_bash_fail(run, &err, NULL);
 }
 
 /* --- bash --- */
 
-static void on_started(void *ctx, const struct command_info *command, const struct err *why)
+static void tool_bash_on_started(void *ctx, const struct command_info *command,
+                                 const struct err *why)
 {
     struct tool_run *run = ctx;
     struct bash *bash = run->state;
@@ -155,11 +145,11 @@ static void on_started(void *ctx, const struct command_info *command, const stru
     if (tool_is_over(run))
         return;
     if (why != NULL)
-        fail(run, why, NULL);
+        tool_bash_fail(run, why, NULL);
     else if (bash->is_background)
-        end(run, command);
+        tool_bash_end(run, command);
     else
-        read_log(run, true);
+        read_log(run, LOG_ATTACH);
 }
 
 void tool_bash(struct tool_run *run)
@@ -167,19 +157,24 @@ void tool_bash(struct tool_run *run)
     struct bash *bash = arena_new(&run->arena, struct bash);
     bash->is_background = tool_arg_bool(run, "background");
     run->state = bash;
-    struct command_spec spec = {
-        .session = run->session,
-        .sandbox = run->sandbox,
-        .shell = tool_arg_str(run, "command"),
-        .timeout_ms =
-            tool_arg_int(run, "timeoutMs", bash->is_background ? -1 : TIMEOUT_DEFAULT_MS)};
-    engine_command_start(run->engine, &run->caller, &spec, on_started, run);
+    int64_t asked_ms = tool_arg_limit(run, "timeoutMs");
+    bool is_default = asked_ms < 0 && !bash->is_background;
+    struct command_spec spec = {.session = run->session,
+                                .sandbox = run->sandbox,
+                                .shell = tool_arg_str(run, "command"),
+                                .timeout_ms = is_default      ? TIMEOUT_DEFAULT_MS
+                                              : asked_ms <= 0 ? -1
+                                                              : asked_ms,
+                                .is_tools = is_default,
+                                .is_detached = bash->is_background};
+    engine_command_start(run->engine, &run->caller, &spec, tool_bash_on_started, run);
 }
 
 /* --- bash_output, bash_stop --- */
 
-/* A command of another session is none of this one's. */
-static bool is_ours(struct tool_run *run, const struct command_info *command, struct err *err)
+/* A command of another session is not visible here. */
+static bool tool_bash_is_ours(struct tool_run *run, const struct command_info *command,
+                              struct err *err)
 {
     struct tool_place place;
     if (tool_place(run, &place, err) < 0)
@@ -191,7 +186,8 @@ static bool is_ours(struct tool_run *run, const struct command_info *command, st
     return false;
 }
 
-static const char no_command[] = "Use the id that bash gave when it was started in the background.";
+static const char no_command[] =
+    "Use the id that bash returned when the command was started in the background.";
 
 /* False when the run is over. */
 static bool take_command(struct tool_run *run, const struct command_info *command,
@@ -202,11 +198,11 @@ static bool take_command(struct tool_run *run, const struct command_info *comman
     if (tool_is_over(run))
         return false;
     if (why != NULL && why->code != ERR_NOT_FOUND) {
-        fail(run, why, NULL);
+        tool_bash_fail(run, why, NULL);
         return false;
     }
-    if (!is_ours(run, command, &err)) {
-        fail(run, &err, no_command);
+    if (!tool_bash_is_ours(run, command, &err)) {
+        tool_bash_fail(run, &err, no_command);
         return false;
     }
     (void)snprintf(bash->id, sizeof bash->id, "%.*s", STR_ARG(command->id));
@@ -214,7 +210,7 @@ static bool take_command(struct tool_run *run, const struct command_info *comman
     return true;
 }
 
-static void look_at(struct tool_run *run, command_done *done)
+static void tool_bash_look_at(struct tool_run *run, command_done *done)
 {
     struct bash *bash = arena_new(&run->arena, struct bash);
     bash->is_background = true;
@@ -222,37 +218,38 @@ static void look_at(struct tool_run *run, command_done *done)
     engine_command_get(run->engine, &run->caller, tool_arg_str(run, "id"), done, run);
 }
 
-static void on_time(void *ctx)
+static void tool_bash_on_time(void *ctx)
 {
     struct tool_run *run = ctx;
     const struct bash *bash = run->state;
     struct command_info command;
     /* It is being read: it is there. */
     if (engine_command_peek(run->engine, &run->caller, str_of(bash->id), &command))
-        end(run, &command);
+        tool_bash_end(run, &command);
 }
 
 /* What comes until it ends, or for so long. */
-static void wait_for(struct tool_run *run, int64_t wait_ms)
+static void tool_bash_wait_for(struct tool_run *run, int64_t wait_ms)
 {
     struct bash *bash = run->state;
     if (wait_ms > 0) {
-        bash->timer = timer_new(run->loop, on_time, run);
+        bash->timer = timer_new(run->loop, tool_bash_on_time, run);
         timer_set(bash->timer, wait_ms, 0);
     }
-    read_log(run, wait_ms > 0);
+    read_log(run, wait_ms > 0 ? LOG_FOLLOW : LOG_KEPT);
 }
 
-static void on_output(void *ctx, const struct command_info *command, const struct err *why)
+static void tool_bash_on_output(void *ctx, const struct command_info *command,
+                                const struct err *why)
 {
     struct tool_run *run = ctx;
     if (take_command(run, command, why))
-        wait_for(run, tool_arg_int(run, "waitMs", 0));
+        tool_bash_wait_for(run, tool_arg_int(run, "waitMs", 0));
 }
 
 void tool_bash_output(struct tool_run *run)
 {
-    look_at(run, on_output);
+    tool_bash_look_at(run, tool_bash_on_output);
 }
 
 /* The log of one that has ended is read like any other. */
@@ -260,7 +257,7 @@ static void on_there(void *ctx, const struct command_info *command, const struct
 {
     struct tool_run *run = ctx;
     if (take_command(run, command, why))
-        read_log(run, true);
+        read_log(run, LOG_FOLLOW);
 }
 
 static void on_stopped(void *ctx, const struct err *why)
@@ -269,13 +266,13 @@ static void on_stopped(void *ctx, const struct err *why)
     const struct bash *bash = run->state;
     if (why != NULL && why->code != ERR_CONFLICT) { /* it has ended already */
         if (!tool_is_over(run))
-            fail(run, why, NULL);
+            tool_bash_fail(run, why, NULL);
         return;
     }
     engine_command_get(run->engine, &run->caller, str_of(bash->id), on_there, run);
 }
 
-static void on_stop(void *ctx, const struct command_info *command, const struct err *why)
+static void tool_bash_on_stop(void *ctx, const struct command_info *command, const struct err *why)
 {
     struct tool_run *run = ctx;
     const struct bash *bash = run->state;
@@ -286,5 +283,5 @@ static void on_stop(void *ctx, const struct command_info *command, const struct 
 
 void tool_bash_stop(struct tool_run *run)
 {
-    look_at(run, on_stop);
+    tool_bash_look_at(run, tool_bash_on_stop);
 }

@@ -13,7 +13,7 @@ struct asked {
     bool may_be_absent; /* that there is no such file is an answer: NULL */
 };
 
-static void on_answer(void *ctx, const struct file_answer *answer, const struct err *why)
+static void tool_files_on_answer(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     struct tool_run *run = ctx;
     const struct asked *asked = run->state;
@@ -33,14 +33,15 @@ static void on_answer(void *ctx, const struct file_answer *answer, const struct 
     tool_end(run, &text);
 }
 
-static void ask(struct tool_run *run, const struct file_request *request, put_answer *put)
+static void tool_files_ask(struct tool_run *run, const struct file_request *request,
+                           put_answer *put)
 {
     struct file_place place = tool_file_place(run);
     struct asked *asked = run->state;
     if (asked == NULL)
         asked = run->state = arena_new(&run->arena, struct asked);
     asked->put = put;
-    engine_file(run->engine, &run->caller, &place, request, on_answer, run);
+    engine_file(run->engine, &run->caller, &place, request, tool_files_on_answer, run);
 }
 
 /* "note" tells the model how to go on where an answer was cut. */
@@ -63,12 +64,12 @@ static void put_written(struct tool_run *run, struct json_out *out,
 
 void tool_write(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_WRITE,
-                               .path = tool_arg_path(run, "path"),
-                               .bytes = tool_arg_str(run, "content"),
-                               .make_parents = true},
-        put_written);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_WRITE,
+                                          .path = tool_arg_path(run, "path"),
+                                          .bytes = tool_arg_str(run, "content"),
+                                          .make_parents = true},
+                   put_written);
 }
 
 static void put_edited(struct tool_run *run, struct json_out *out, const struct file_answer *answer)
@@ -80,13 +81,13 @@ static void put_edited(struct tool_run *run, struct json_out *out, const struct 
 
 void tool_edit(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_EDIT,
-                               .path = tool_arg_path(run, "path"),
-                               .old_text = tool_arg_str(run, "oldString"),
-                               .new_text = tool_arg_str(run, "newString"),
-                               .all = tool_arg_bool(run, "replaceAll")},
-        put_edited);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_EDIT,
+                                          .path = tool_arg_path(run, "path"),
+                                          .old_text = tool_arg_str(run, "oldString"),
+                                          .new_text = tool_arg_str(run, "newString"),
+                                          .all = tool_arg_bool(run, "replaceAll")},
+                   put_edited);
 }
 
 /* --- glob, grep, list --- */
@@ -100,17 +101,18 @@ static void put_globbed(UNUSED struct tool_run *run, struct json_out *out,
         json_put_str(out, answer->entries[i].path);
     json_end_array(out);
     put_truncated(out, answer->truncated,
-                  "There are more: narrow the pattern or name a directory further down.");
+                  "More results exist: narrow the pattern or name a subdirectory.");
 }
 
 void tool_glob(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_GLOB,
-                               .path = tool_arg_path(run, "dirPath"),
-                               .pattern = tool_arg_str(run, "pattern"),
-                               .limit = TOOL_PATHS_MAX},
-        put_globbed);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_GLOB,
+                                          .path = tool_arg_path(run, "dirPath"),
+                                          .pattern = tool_arg_str(run, "pattern"),
+                                          .search_all = tool_arg_bool(run, "searchAll"),
+                                          .limit = TOOL_PATHS_MAX},
+                   put_globbed);
 }
 
 static void put_match(struct json_out *out, const struct file_match *match)
@@ -131,23 +133,24 @@ static void put_grepped(UNUSED struct tool_run *run, struct json_out *out,
         put_match(out, &answer->matches[i]);
     json_end_array(out);
     put_truncated(out, answer->truncated,
-                  "There are more: narrow pattern, glob or directory, or raise maxResults.");
+                  "More results exist: narrow pattern, glob or directory, or raise maxResults.");
 }
 
 void tool_grep(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_GREP,
-                               .path = tool_arg_path(run, "dirPath"),
-                               .pattern = tool_arg_str(run, "pattern"),
-                               .include = tool_arg_str(run, "glob"),
-                               .ignore_case = tool_arg_bool(run, "ignoreCase"),
-                               .limit =
-                                   (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
-        put_grepped);
+    tool_files_ask(run,
+                   &(struct file_request){
+                       .op = FILE_GREP,
+                       .path = tool_arg_path(run, "dirPath"),
+                       .pattern = tool_arg_str(run, "pattern"),
+                       .include = tool_arg_str(run, "glob"),
+                       .ignore_case = tool_arg_bool(run, "ignoreCase"),
+                       .search_all = tool_arg_bool(run, "searchAll"),
+                       .limit = (size_t)tool_arg_int(run, "maxResults", TOOL_MATCHES_DEFAULT)},
+                   put_grepped);
 }
 
-static void put_entry(struct json_out *out, const struct file_info *info)
+static void tool_files_put_entry(struct json_out *out, const struct file_info *info)
 {
     json_begin_object(out);
     json_key(out, "name"), json_put_str(out, info->path);
@@ -163,20 +166,20 @@ static void put_listed(UNUSED struct tool_run *run, struct json_out *out,
     json_key(out, "entries");
     json_begin_array(out);
     for (size_t i = 0; i < answer->entry_count; i++)
-        put_entry(out, &answer->entries[i]);
+        tool_files_put_entry(out, &answer->entries[i]);
     json_end_array(out);
-    put_truncated(out, answer->truncated, "There are more: pass the last name as after.");
+    put_truncated(out, answer->truncated, "More entries exist: pass the last name as after.");
 }
 
 void tool_list(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_LIST,
-                               .path = tool_arg_path(run, "path"),
-                               .after = tool_arg_str(run, "after"),
-                               .recursive = tool_arg_bool(run, "recursive"),
-                               .limit = TOOL_PATHS_MAX},
-        put_listed);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_LIST,
+                                          .path = tool_arg_path(run, "path"),
+                                          .after = tool_arg_str(run, "after"),
+                                          .recursive = tool_arg_bool(run, "recursive"),
+                                          .limit = TOOL_PATHS_MAX},
+                   put_listed);
 }
 
 /* --- exists, delete, move --- */
@@ -199,7 +202,8 @@ void tool_exists(struct tool_run *run)
     /* That there is no such session is another thing than no such file. */
     asked->may_be_absent = tool_place(run, &place, &err) == 0;
     run->state = asked;
-    ask(run,
+    tool_files_ask(
+        run,
         &(struct file_request){.op = FILE_STAT, .path = tool_arg_path(run, "path"), .follow = true},
         put_looked);
 }
@@ -212,11 +216,11 @@ static void put_deleted(UNUSED struct tool_run *run, struct json_out *out,
 
 void tool_delete(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_DELETE,
-                               .path = tool_arg_path(run, "path"),
-                               .recursive = tool_arg_bool(run, "recursive")},
-        put_deleted);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_DELETE,
+                                          .path = tool_arg_path(run, "path"),
+                                          .recursive = tool_arg_bool(run, "recursive")},
+                   put_deleted);
 }
 
 static void put_moved(struct tool_run *run, struct json_out *out,
@@ -227,10 +231,10 @@ static void put_moved(struct tool_run *run, struct json_out *out,
 
 void tool_move(struct tool_run *run)
 {
-    ask(run,
-        &(struct file_request){.op = FILE_MOVE,
-                               .path = tool_arg_path(run, "from"),
-                               .to = tool_arg_path(run, "to"),
-                               .replace = tool_arg_bool(run, "replace")},
-        put_moved);
+    tool_files_ask(run,
+                   &(struct file_request){.op = FILE_MOVE,
+                                          .path = tool_arg_path(run, "from"),
+                                          .to = tool_arg_path(run, "to"),
+                                          .replace = tool_arg_bool(run, "replace")},
+                   put_moved);
 }

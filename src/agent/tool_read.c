@@ -2,7 +2,7 @@
  * of a long file costs time but no memory. */
 
 #include "agent/internal.h"
-#include "base/base64.h"
+#include "base/format/base64.h"
 
 enum {
     SCAN_MAX = 64 << 20, /* lines are counted so far into a file */
@@ -18,7 +18,7 @@ struct reading {
     struct buf content;
 };
 
-static void ask(struct tool_run *run);
+static void tool_read_ask(struct tool_run *run);
 
 static struct str mime_of_picture(struct str bytes)
 {
@@ -81,15 +81,15 @@ static void end_text(struct tool_run *run, struct reading *reading, bool truncat
     tool_end(run, &text);
 }
 
-static void fail(struct tool_run *run, struct reading *reading, const struct err *why,
-                 const char *hint)
+static void tool_read_fail(struct tool_run *run, struct reading *reading, const struct err *why,
+                           const char *hint)
 {
     buf_done(&reading->content);
     tool_fail(run, why, hint);
 }
 
 /* One line, or the part of it that the piece holds. False: no more is wanted. */
-static bool take_line(struct reading *reading, struct str line, bool is_whole)
+static bool tool_read_take_line(struct reading *reading, struct str line, bool is_whole)
 {
     if (reading->skip > 0) {
         reading->skip -= is_whole;
@@ -118,7 +118,7 @@ static size_t take_lines(struct reading *reading, struct str bytes)
         size_t at = str_find_char(rest, '\n');
         bool is_whole = at < rest.len;
         struct str line = str_slice(rest, 0, is_whole ? at + 1 : at);
-        if (!take_line(reading, line, is_whole))
+        if (!tool_read_take_line(reading, line, is_whole))
             return reading->take > 0 ? done : done + line.len;
         done += line.len;
     }
@@ -144,20 +144,21 @@ static bool judge_first(struct tool_run *run, struct reading *reading, struct st
     if (!is_text(bytes, bytes.len < reading->size)) {
         (void)err_set(&err, ERR_UNSUPPORTED, "%.*s is not text (%llu bytes)",
                       STR_ARG(reading->path), (unsigned long long)reading->size);
-        fail(run, reading, &err, "Look into it with run_code or bash.");
+        tool_read_fail(run, reading, &err, "Inspect it with run_code or bash.");
         return true;
     }
     if (!reading->has_range && reading->size > TOOL_TEXT_MAX) {
-        (void)err_set(&err, ERR_TOO_LARGE, "%.*s has %llu bytes, more than %d",
+        (void)err_set(&err, ERR_TOO_LARGE, "%.*s has %llu bytes, more than the limit of %d",
                       STR_ARG(reading->path), (unsigned long long)reading->size, TOOL_TEXT_MAX);
-        fail(run, reading, &err,
-             "Read a part: offset is the first line, limit the number of lines; or use grep.");
+        tool_read_fail(
+            run, reading, &err,
+            "Read a part: offset is the first line, limit the number of lines; or use grep.");
         return true;
     }
     return false;
 }
 
-static void on_read(void *ctx, const struct file_answer *answer, const struct err *why)
+static void tool_read_on_read(void *ctx, const struct file_answer *answer, const struct err *why)
 {
     struct tool_run *run = ctx;
     struct reading *reading = run->state;
@@ -167,7 +168,7 @@ static void on_read(void *ctx, const struct file_answer *answer, const struct er
     if (tool_is_over(run))
         return;
     if (why != NULL) {
-        fail(run, reading, why, NULL);
+        tool_read_fail(run, reading, why, NULL);
         return;
     }
     bool is_first = reading->at == 0;
@@ -182,21 +183,21 @@ static void on_read(void *ctx, const struct file_answer *answer, const struct er
             reading->given++;
         end_text(run, reading, is_cut || !is_end);
     } else if (reading->at > SCAN_MAX) {
-        (void)err_set(&err, ERR_TOO_LARGE, "lines behind the first %d MB are not counted",
+        (void)err_set(&err, ERR_TOO_LARGE, "lines after the first %d MB are not counted",
                       SCAN_MAX >> 20);
-        fail(run, reading, &err, "Use bash, as in: tail -c +BYTE FILE | head -c 10000");
+        tool_read_fail(run, reading, &err, "Use bash, as in: tail -c +BYTE FILE | head -c 10000");
     } else {
-        ask(run);
+        tool_read_ask(run);
     }
 }
 
-static void ask(struct tool_run *run)
+static void tool_read_ask(struct tool_run *run)
 {
     struct reading *reading = run->state;
     struct file_place place = tool_file_place(run);
     struct file_request request = {
         .op = FILE_READ, .path = reading->path, .offset = reading->at, .limit = FILE_READ_MAX};
-    engine_file(run->engine, &run->caller, &place, &request, on_read, run);
+    engine_file(run->engine, &run->caller, &place, &request, tool_read_on_read, run);
 }
 
 void tool_read(struct tool_run *run)
@@ -208,5 +209,5 @@ void tool_read(struct tool_run *run)
     reading->skip = reading->first - 1;
     reading->take = tool_arg_int(run, "limit", reading->has_range ? LINES_DEFAULT : INT64_MAX);
     run->state = reading;
-    ask(run);
+    tool_read_ask(run);
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/sys.h"
+#include "io/http_words.h"
 
 enum { TOKEN_MIN = 32, TOKEN_MAX = 256, PID_TEXT = 32 };
 
@@ -23,13 +24,13 @@ static int dir_failed(const char *path, const char *why, int sys, struct err *er
     return err_set(err, ERR_CONFLICT, "data directory '%s': %s; %s or " CHOOSE, path, why, remedy);
 }
 
-/* Who owns a file or may write to it is its master: that must be us or root. */
+/* The owner of a file, and everyone who may write to it, controls it: this must be us or root. */
 static bool is_foreign(const struct stat *st, mode_t others)
 {
     return (st->st_uid != geteuid() && st->st_uid != 0) || (st->st_mode & others) != 0;
 }
 
-static int open_dir(const char *path, struct err *err)
+static int home_open_dir(const char *path, struct err *err)
 {
     if (fd_make_dirs(path, 0700, err) < 0) {
         struct err why = *err;
@@ -41,8 +42,8 @@ static int open_dir(const char *path, struct err *err)
         return dir_failed(path, strerror(errno), errno, err);
     if (is_foreign(&st, 0022))
         return err_set(err, ERR_FORBIDDEN,
-                       "data directory '%s' is another user's or can be written by others; "
-                       "chown and chmod 700 it or " CHOOSE,
+                       "data directory '%s' belongs to another user or is writable by others; "
+                       "change its owner and run chmod 700, or " CHOOSE,
                        path);
     return fd_take(&fd);
 }
@@ -91,10 +92,7 @@ static int take_lock(const char *path, int dir_fd, struct err *err)
 /* A token travels in a header: visible characters, no blank. */
 static bool is_token(struct str s)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] <= 0x20 || s.ptr[i] >= 0x7f)
-            return false;
-    return s.len >= TOKEN_MIN && s.len <= TOKEN_MAX;
+    return http_is_visible(s) && s.len >= TOKEN_MIN && s.len <= TOKEN_MAX;
 }
 
 /* A link may lead to it, as where secrets are mounted; what counts is the file behind it. */
@@ -110,8 +108,8 @@ static int open_token(const struct home *home, struct err *err)
                        home->token_file);
     if (is_foreign(&st, 0027))
         return err_set(err, ERR_FORBIDDEN,
-                       "token file '%s' is another user's or open to others; remove it to get a "
-                       "new one, or chown and chmod 600 it",
+                       "token file '%s' belongs to another user or is accessible to others; remove "
+                       "it to get a new one, or change its owner and run chmod 600",
                        home->token_file);
     return fd_take(&fd);
 }
@@ -131,7 +129,7 @@ static int read_token(struct home *home, struct err *err)
     explicit_bzero(bytes, sizeof bytes);
     if (!good)
         return err_set(err, ERR_CONFLICT,
-                       "token file '%s' does not hold one word of %d to %d visible characters; "
+                       "token file '%s' must contain one word of %d to %d visible characters; "
                        "remove it to get a new one",
                        home->token_file, TOKEN_MIN, TOKEN_MAX);
     return 0;
@@ -168,8 +166,8 @@ static int get_token(struct home *home, bool needs_token, struct err *err)
         return -1;
     if (needs_token)
         return err_set(err, ERR_FORBIDDEN,
-                       "other machines could reach this address and '%s' does not exist yet: "
-                       "start once on 127.0.0.1 to make it, then again here",
+                       "other machines could reach this address and '%s' does not exist yet: start "
+                       "once on 127.0.0.1 to create it, then start again on this address",
                        home->token_file);
     return make_token(home, err);
 }
@@ -215,7 +213,7 @@ static int place_token(struct home *home, const char *token_file, struct err *er
 int home_open(const char *path, const char *token_file, bool needs_token, struct home *ret_home,
               struct err *err)
 {
-    AUTO_CLOSE int dir_fd = open_dir(path, err);
+    AUTO_CLOSE int dir_fd = home_open_dir(path, err);
     if (dir_fd < 0)
         return -1;
     AUTO_CLOSE int lock_fd = take_lock(path, dir_fd, err);

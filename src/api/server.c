@@ -6,29 +6,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
-#include "api/door.h"
-#include "api/guard.h"
 #include "api/home.h"
-#include "api/http.h"
-#include "api/mcp_door.h"
-#include "api/meta.h"
-#include "api/metrics.h"
-#include "api/openapi.h"
-#include "api/port_door.h"
-#include "api/rate.h"
-#include "api/sign.h"
-#include "api/tls.h"
-#include "api/v1.h"
+#include "api/http/api.h"
+#include "api/http/guard.h"
+#include "api/http/http.h"
+#include "api/http/listener.h"
+#include "api/http/meta.h"
+#include "api/http/metrics.h"
+#include "api/http/rate.h"
+#include "api/http/sign.h"
+#include "api/http/tls.h"
+#include "api/mcp/mcp_endpoint.h"
+#include "api/ports/port_access.h"
+#include "api/route/openapi.h"
+#include "api/server_names.h"
+#include "api/v1/v1.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "io/listen.h"
 
-enum { BACKLOG = 1024, FILES_WANTED = 65536, ENGINE_STOP_MS = 10000 };
+enum { BACKLOG = 1024, FILES_WANTED = 65536, ENGINE_STOP_MS = 10000, LAST_ANSWERS_MS = 2000 };
 
 struct server {
     struct api api; /* first: what handlers get */
@@ -41,22 +41,21 @@ struct server {
     struct route *routes;
     struct guard guard;
     struct rates rates;
-    bool is_stopping_engine;
+    bool is_stopping_engine, is_engine_stopped;
     struct tls *tls;
-    struct door *doors[3];
-    size_t door_count;
-    struct listener {
-        int fd; /* -1 once somebody has taken it */
-        enum door_kind kind;
-    } listeners[3];
+    struct listener *listeners[3];
     size_t listener_count;
+    struct bound_socket {
+        int fd; /* -1 once it was taken */
+        enum listener_kind kind;
+    } bound[3];
+    size_t bound_count;
     struct addr tls_addr, socket;
     bool has_second_socket;
     struct signal_watch *stops[3];
     struct timer *deadline;
     int64_t drain_ms;
-    VEC(char *) hosts;   /* ends with NULL */
-    VEC(char *) origins; /* ends with NULL */
+    struct server_names names;
     int exit_code;
 };
 
@@ -64,7 +63,7 @@ struct server {
  * its memory, no file readable by others. */
 static void harden(void)
 {
-    struct rlimit none = {0};
+    struct rlimit none = {1, 1}; /* not 0: see lockdown.c; jails inherit it */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)umask(077);
@@ -76,52 +75,7 @@ static void harden(void)
     }
 }
 
-static void add_host(struct server *server, const char *host, int port)
-{
-    char text[300];
-    if (port > 0) {
-        (void)snprintf(text, sizeof text, "%s:%d", host, port);
-        *vec_push(&server->hosts) = mem_dup_cstr(text);
-    }
-    if (port == 0 || port == 80 || port == 443)
-        *vec_push(&server->hosts) = mem_dup_cstr(host);
-}
-
-/* The names under which we answer, and as whose pages. A name configured without a port is also
- * good without one, for a proxy in front. */
-static void collect_names(struct server *server, const char *const *names)
-{
-    const struct addr *addrs[] = {&server->addr, &server->tls_addr};
-    for (size_t i = 0; i < countof(addrs); i++) {
-        char text[ADDR_TEXT_SIZE];
-        if (addrs[i]->len == 0)
-            continue;
-        int port = addr_port(addrs[i]);
-        addr_format(addrs[i], text);
-        add_host(server, "127.0.0.1", port);
-        add_host(server, "localhost", port);
-        add_host(server, "[::1]", port);
-        if (!addr_is_unix(addrs[i]))
-            *vec_push(&server->hosts) = mem_dup_cstr(text);
-        for (const char *const *name = names; name != NULL && *name != NULL; name++)
-            add_host(server, *name, port);
-    }
-    if (server->has_second_socket)
-        add_host(server, "localhost", 0);
-    for (; names != NULL && *names != NULL; names++)
-        *vec_push(&server->hosts) = mem_dup_cstr(*names);
-    VEC_EACH (host, &server->hosts) {
-        char origin[320];
-        (void)snprintf(origin, sizeof origin, "http://%s", *host);
-        *vec_push(&server->origins) = mem_dup_cstr(origin);
-        (void)snprintf(origin, sizeof origin, "https://%s", *host);
-        *vec_push(&server->origins) = mem_dup_cstr(origin);
-    }
-    *vec_push(&server->hosts) = NULL;
-    *vec_push(&server->origins) = NULL;
-}
-
-/* The first token lies in its file, for whoever may read that; the others are the engine's. */
+/* The first token is in its file, for users who may read it; the others are the engine's. */
 static bool check_token(void *ctx, struct str token, struct caller *ret_caller)
 {
     struct server *server = ctx;
@@ -136,6 +90,8 @@ static bool check_token(void *ctx, struct str token, struct caller *ret_caller)
                                   .quota = info.quota,
                                   .rate_per_minute = info.rate_per_minute};
     (void)snprintf(ret_caller->token_id, sizeof ret_caller->token_id, "%.*s", STR_ARG(info.id));
+    (void)snprintf(ret_caller->token_name, sizeof ret_caller->token_name, "%.*s",
+                   STR_ARG(info.name));
     (void)snprintf(ret_caller->tenant, sizeof ret_caller->tenant, "%.*s", STR_ARG(info.tenant));
     return true;
 }
@@ -150,7 +106,7 @@ static enum sign_found check_signature(void *ctx, struct request *request,
 static bool find_port(void *ctx, struct request *request, struct str host)
 {
     struct server *server = ctx;
-    return port_door_find(&server->api, request, host);
+    return port_access_find(&server->api, request, host);
 }
 
 static struct str find_sandbox(void *ctx, struct request *request)
@@ -159,10 +115,16 @@ static struct str find_sandbox(void *ctx, struct request *request)
     return v1_sandbox_of(&server->api, request);
 }
 
+static bool find_named(void *ctx, struct request *request)
+{
+    struct server *server = ctx;
+    return v1_find_named(&server->api, request);
+}
+
 static bool check_port(void *ctx, struct request *request)
 {
     struct server *server = ctx;
-    return port_door_check(&server->api, request);
+    return port_access_check(&server->api, request);
 }
 
 static int64_t check_rate(void *ctx, const struct caller *caller)
@@ -172,18 +134,25 @@ static int64_t check_rate(void *ctx, const struct caller *caller)
                      clock_now_ms());
 }
 
+/* Waiting callers got the answer that the server was stopped; send these answers first. */
 static void on_engine_stopped(void *ctx, const struct err *why)
 {
     struct server *server = ctx;
     if (why != NULL)
         log_warn("engine.stop", LOG_STR("why", why->msg));
-    loop_stop(server->loop);
+    server->is_engine_stopped = true;
+    if (http_counts(server->http).running == 0)
+        loop_stop(server->loop);
+    else
+        timer_set(server->deadline, LAST_ANSWERS_MS, 0);
 }
 
 /* No request runs any more: what sandboxes hold is put aside, and the store is closed in order. */
 static void stop_engine(void *ctx)
 {
     struct server *server = ctx;
+    if (server->is_engine_stopped)
+        loop_stop(server->loop);
     if (server->is_stopping_engine)
         return;
     server->is_stopping_engine = true;
@@ -195,13 +164,16 @@ static void on_deadline(void *ctx)
 {
     struct server *server = ctx;
     log_warn("server.drain_cut", LOG_INT("running", http_counts(server->http).running));
-    if (server->is_stopping_engine)
+    if (server->is_stopping_engine) {
         loop_stop(server->loop);
-    else
-        stop_engine(server);
+        return;
+    }
+    http_end_streams(server->http);
+    stop_engine(server);
 }
 
-/* Before the socket is closed: once nobody answers behind it, the file may be another server's. */
+/* Before the socket is closed: once this server does not answer, the file may be another server's.
+ */
 static void remove_socket(struct server *server)
 {
     if (server->has_socket)
@@ -211,10 +183,10 @@ static void remove_socket(struct server *server)
     server->has_socket = server->has_second_socket = false;
 }
 
-static void close_doors(struct server *server)
+static void close_listeners(struct server *server)
 {
-    while (server->door_count > 0)
-        (void)door_free(server->doors[--server->door_count]);
+    while (server->listener_count > 0)
+        (void)listener_free(server->listeners[--server->listener_count]);
 }
 
 static void on_signal(void *ctx, int signo)
@@ -230,7 +202,7 @@ static void on_signal(void *ctx, int signo)
     server->api.meta.is_draining = true;
     timer_set(server->deadline, server->drain_ms, 0);
     remove_socket(server);
-    close_doors(server);
+    close_listeners(server);
     http_drain(server->http, stop_engine, server);
 }
 
@@ -251,14 +223,15 @@ static int watch_signals(struct server *server, struct err *err)
 }
 
 /* Sockets first: names need their ports, and the HTTP server needs the names. */
-static int listen_at(struct server *server, struct addr *addr, enum door_kind kind, struct err *err)
+static int listen_at(struct server *server, struct addr *addr, enum listener_kind kind,
+                     struct err *err)
 {
-    struct listener *listener = &server->listeners[server->listener_count];
-    listener->fd = listen_open(addr, BACKLOG, err);
-    listener->kind = kind;
-    if (listener->fd < 0)
+    struct bound_socket *socket = &server->bound[server->bound_count];
+    socket->fd = listen_open(addr, BACKLOG, err);
+    socket->kind = kind;
+    if (socket->fd < 0)
         return -1;
-    server->listener_count++;
+    server->bound_count++;
     return 0;
 }
 
@@ -268,34 +241,34 @@ static int listen_everywhere(struct server *server, const struct server_options 
     char text[ADDR_TEXT_SIZE + 8];
     bool second_port = server->tls != NULL && options->tls_listen != NULL;
     if (listen_at(server, &server->addr,
-                  server->tls != NULL && !second_port ? DOOR_EITHER : DOOR_PLAIN, err) < 0)
+                  server->tls != NULL && !second_port ? LISTENER_EITHER : LISTENER_PLAIN, err) < 0)
         return -1;
     server->has_socket = addr_is_unix(&server->addr);
     if (second_port && (addr_parse(str_of(options->tls_listen), &server->tls_addr, err) < 0 ||
-                        listen_at(server, &server->tls_addr, DOOR_TLS, err) < 0))
+                        listen_at(server, &server->tls_addr, LISTENER_TLS, err) < 0))
         return -1;
     if (options->unix_socket == NULL)
         return 0;
     (void)snprintf(text, sizeof text, "unix:%s", options->unix_socket);
     if (addr_parse(str_of(text), &server->socket, err) < 0 ||
-        listen_at(server, &server->socket, DOOR_PLAIN, err) < 0)
+        listen_at(server, &server->socket, LISTENER_PLAIN, err) < 0)
         return -1;
     server->has_second_socket = true;
     return 0;
 }
 
-/* The first plain address is the HTTP library's own; the others come through doors. */
-static int open_doors(struct server *server, struct err *err)
+/* The first plain address is the HTTP library's own; the others come through listeners. */
+static int open_listeners(struct server *server, struct err *err)
 {
-    for (size_t i = 0; i < server->listener_count; i++) {
-        struct listener *listener = &server->listeners[i];
-        if (listener->fd < 0)
+    for (size_t i = 0; i < server->bound_count; i++) {
+        struct bound_socket *socket = &server->bound[i];
+        if (socket->fd < 0)
             continue;
-        if (door_open(server->loop, server->http, listener->fd, listener->kind, server->tls,
-                      &server->doors[server->door_count], err) < 0)
+        if (listener_open(server->loop, server->http, socket->fd, socket->kind, server->tls,
+                          &server->listeners[server->listener_count], err) < 0)
             return -1;
-        listener->fd = -1;
-        server->door_count++;
+        socket->fd = -1;
+        server->listener_count++;
     }
     return 0;
 }
@@ -315,14 +288,15 @@ static struct http_options http_options_of(struct server *server,
     return (struct http_options){
         .rules = {.routes = server->routes,
                   .ctx = server,
-                  .hosts = (const char *const *)server->hosts.ptr,
-                  .origins = (const char *const *)server->origins.ptr,
+                  .hosts = (const char *const *)server->names.hosts.ptr,
+                  .origins = (const char *const *)server->names.origins.ptr,
                   .cors_origins = options->cors_origins,
                   .check_token = check_token,
                   .check_signature = check_signature,
                   .check_rate = check_rate,
                   .find_port = find_port,
                   .find_sandbox = find_sandbox,
+                  .find_named = find_named,
                   .check_port = check_port,
                   .guard = &server->guard},
         .metrics = server->metrics,
@@ -330,6 +304,7 @@ static struct http_options http_options_of(struct server *server,
         .per_address_max = options->per_address_max,
         .head_ms = options->head_ms,
         .body_idle_ms = options->body_idle_ms,
+        .reader_idle_ms = options->reader_idle_ms,
         .keep_alive_ms = options->keep_alive_ms,
     };
 }
@@ -339,7 +314,7 @@ static void set_domain(struct server *server, const char *domain)
 {
     struct str text = str_of(domain);
     size_t colon = str_find_char(text, ':');
-    bool is_tls = server->listeners[0].kind != DOOR_PLAIN || server->tls_addr.len > 0;
+    bool is_tls = server->bound[0].kind != LISTENER_PLAIN || server->tls_addr.len > 0;
     int64_t port = addr_port(server->tls_addr.len > 0 ? &server->tls_addr : &server->addr);
     if (colon < text.len) {
         (void)!str_to_i64(str_slice(text, colon + 1, text.len), 0, UINT16_MAX, &port);
@@ -356,11 +331,13 @@ static int start_http(struct server *server, const struct server_options *option
     if (routes_new(api_tables, &server->routes, err) < 0)
         return -1;
     server->metrics = metrics_new(server->routes);
-    collect_names(server, options->names);
+    const struct addr *addrs[] = {&server->addr, &server->tls_addr};
+    server_names_collect(&server->names, addrs, countof(addrs), server->has_second_socket,
+                         options->names);
     set_domain(server, options->domain);
     struct http_options http = http_options_of(server, options);
-    struct listener *first = &server->listeners[0];
-    bool is_plain = first->kind == DOOR_PLAIN;
+    struct bound_socket *first = &server->bound[0];
+    bool is_plain = first->kind == LISTENER_PLAIN;
     if (http_open(server->loop, is_plain ? first->fd : -1, &http, &server->http, err) < 0)
         return -1;
     if (is_plain)
@@ -369,10 +346,11 @@ static int start_http(struct server *server, const struct server_options *option
     server->api.meta.metrics = server->metrics;
     server->api.meta.routes = server->routes;
     server->api.meta.engine = server->api.engine;
-    return open_doors(server, err);
+    return open_listeners(server, err);
 }
 
-static int start(struct server *server, const struct server_options *options, struct err *err)
+static int server_start(struct server *server, const struct server_options *options,
+                        struct err *err)
 {
     if (addr_parse(str_of(options->listen), &server->addr, err) < 0)
         return -1;
@@ -388,7 +366,8 @@ static int start(struct server *server, const struct server_options *options, st
     /* The address first: one that is taken must not make the store move. */
     if (open_tls(server, options, err) < 0 || listen_everywhere(server, options, err) < 0)
         return -1;
-    const struct engine_options engine = {options->config, options->data_dir};
+    const struct engine_options engine = {
+        .config = options->config, .data_dir = options->data_dir, .tiers = options->tiers};
     if (engine_open(server->loop, &engine, &server->api.engine, err) < 0)
         return -1;
     server->drain_ms = options->drain_ms;
@@ -429,7 +408,7 @@ static void tell_ready(struct server *server, const struct server_options *optio
     struct err err;
     addr_format(&server->addr, addr);
     log_info("server.ready", LOG_STR("listen", addr), LOG_STR("data_dir", options->data_dir));
-    bool is_tls = server->listeners[0].kind == DOOR_EITHER;
+    bool is_tls = server->bound[0].kind == LISTENER_EITHER;
     const char *scheme = addr_is_unix(&server->addr) ? "" : (is_tls ? "https://" : "http://");
     buf_printf(&text, "sandglass " SG_VERSION " is ready at %s%s\nToken: %s\n", scheme, addr,
                server->home.token_file);
@@ -441,16 +420,16 @@ static void tell_ready(struct server *server, const struct server_options *optio
         options->on_ready(buf_cstr(&text), options->ctx);
 }
 
-static void finish(struct server *server)
+static void server_finish(struct server *server)
 {
     remove_socket(server);
-    close_doors(server);
-    for (size_t i = 0; i < server->listener_count; i++)
-        fd_close(&server->listeners[i].fd);
-    /* A handler that still holds a request would reply to nobody: the process ends anyway. */
+    close_listeners(server);
+    for (size_t i = 0; i < server->bound_count; i++)
+        fd_close(&server->bound[i].fd);
+    /* A handler that still holds a request could not reply: the process ends anyway. */
     if (server->http != NULL && http_counts(server->http).running == 0)
         server->http = http_free(server->http);
-    server->api.mcp = mcp_door_free(server->api.mcp);
+    server->api.mcp = mcp_endpoint_free(server->api.mcp);
     /* Readers of the engine end with their requests, so it goes last. */
     server->api.engine = engine_free(server->api.engine);
     if (server->http == NULL) {
@@ -458,12 +437,7 @@ static void finish(struct server *server)
         server->metrics = metrics_free(server->metrics);
         server->routes = routes_free(server->routes);
         server->loop = loop_free(server->loop);
-        VEC_EACH (host, &server->hosts)
-            free(*host);
-        VEC_EACH (origin, &server->origins)
-            free(*origin);
-        vec_done(&server->hosts);
-        vec_done(&server->origins);
+        server_names_done(&server->names);
     }
     rates_done(&server->rates);
     home_close(&server->home);
@@ -474,13 +448,13 @@ int server_run(const struct server_options *options, struct err *err)
     static struct server server; /* one per process, like the loop */
     server = (struct server){.home = {.dir_fd = -1, .lock_fd = -1}};
     harden();
-    int done = start(&server, options, err);
+    int done = server_start(&server, options, err);
     if (done == 0) {
         tell_ready(&server, options);
         loop_run(server.loop);
         log_info("server.stopped", LOG_INT("code", server.exit_code));
         done = server.exit_code;
     }
-    finish(&server);
+    server_finish(&server);
     return done;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What every file speaks: attributes, scope clean-up, checked sums. Nothing of the product. */
+/* What every file uses: attributes, scope clean-up, checked sums. Nothing of the product. */
 
 #include <assert.h>
 #include <stdbool.h>
@@ -27,6 +27,18 @@
     {                                                                                              \
         *p = type##_free(*p);                                                                      \
     }
+
+/* The struct of type `type` whose member `member` is at `ptr`. cppcheck takes the null pointer in
+ * __typeof__ for one that is read. */
+#ifdef __cppcheck__
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#else
+#define CONTAINER_OF(ptr, type, member)                                                            \
+    ({                                                                                             \
+        __typeof__(((type *)0)->member) *container_of_ptr_ = (ptr);                                \
+        (type *)(void *)((char *)container_of_ptr_ - offsetof(type, member));                      \
+    })
+#endif
 
 #define countof(array) (sizeof(array) / sizeof((array)[0]))
 

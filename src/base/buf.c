@@ -14,7 +14,7 @@ static size_t limit_of(const struct buf *buf)
     return buf->limit == 0 ? (size_t)BUF_LIMIT_DEFAULT : buf->limit;
 }
 
-/* Overwrites what stands behind the first `len` bytes. */
+/* Overwrites the bytes after the first `len` ones. */
 static void wipe_after(struct buf *buf, size_t len)
 {
     if (buf->wipes && buf->ptr != NULL)
@@ -147,6 +147,15 @@ void buf_put_char(struct buf *buf, char c)
 void buf_put_cstr(struct buf *buf, const char *text)
 {
     buf_put(buf, str_of(text));
+}
+
+void buf_put_joined(struct buf *buf, const struct str *items, size_t count, const char *between)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_put_cstr(buf, between);
+        buf_put(buf, items[i]);
+    }
 }
 
 void buf_printf(struct buf *buf, const char *fmt, ...)

@@ -1,8 +1,8 @@
 #pragma once
 
-/* Bytes that grow, up to the limit the buffer was born with.
+/* Bytes that grow, up to the limit that the buffer was created with.
  *
- * A NUL stands behind the bytes at all times, so that `ptr` also serves as a C string. Appending
+ * A NUL follows the bytes at all times, so that `ptr` also serves as a C string. Appending
  * past the limit fails with TOO_LARGE and leaves the buffer as it was. An all-zero buffer has the
  * default limit. Text we compose ourselves goes through the `buf_put_*` calls, which assert
  * instead of failing: their size is ours to know. */
@@ -51,4 +51,6 @@ void buf_consume(struct buf *buf, size_t count);
 void buf_put(struct buf *buf, struct str bytes);
 void buf_put_char(struct buf *buf, char c);
 void buf_put_cstr(struct buf *buf, const char *text);
+/* "a, b, c" for `between` ", " */
+void buf_put_joined(struct buf *buf, const struct str *items, size_t count, const char *between);
 void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);

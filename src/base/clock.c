@@ -31,7 +31,7 @@ int64_t clock_boot_ms(void)
 }
 
 #ifdef SG_FAULTS
-/* Fault plan 9.5: somebody sets the clock. SG_CLOCK_SHIFT names a file that says by how many
+/* Fault plan 9.5: the clock is set. SG_CLOCK_SHIFT names a file that says by how many
  * milliseconds; builds without faults know nothing of it. */
 static int64_t shift_ms(void)
 {

@@ -3,8 +3,8 @@
 /* Defences that tools/mutants takes out one by one, to see that a test misses them.
  *
  * DEFENDED(SECCOMP) is 1, and 0 in a build with -Dwithout=seccomp, whose base/without.h defines
- * SG_WITHOUT_SECCOMP as 1; in forked kernels SG_WITHOUT_KERNEL_SECCOMP counts as well. Always a
- * constant: nothing is decided at run time. The header is of the build tree, and empty there but
+ * SG_WITHOUT_SECCOMP as 1; in forked interpreters SG_WITHOUT_KERNEL_SECCOMP counts as well. Always
+ * a constant: nothing is decided at run time. The header is of the build tree, and empty there but
  * for mutants; by a header and not by arguments, since only the files that ask are then compiled
  * again. */
 

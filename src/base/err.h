@@ -1,6 +1,6 @@
 #pragma once
 
-/* One kind of error for every room and every surface.
+/* One kind of error for every module and every interface.
  *
  * A function that can fail returns 0 or -1 (or an fd) and takes `struct err *err` last. The struct
  * is plain and fixed-size: it needs no allocation and a child can write it to its parent. */
@@ -73,5 +73,5 @@ void err_wrap_(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *err_wire_name(enum err_code code);
 int err_http_status(enum err_code code);
-/* The code that an errno stands for. */
+/* The code of an errno. */
 enum err_code err_code_of_errno(int sys);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +14,13 @@
 #include "base/fd_internal.h"
 #include "base/id.h"
 #include "base/sys.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010u /* since Linux 6.3 */
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020 /* since Linux 6.3 */
+#endif
 
 void fd_close(int *fd)
 {
@@ -60,7 +68,7 @@ int fd_open_in(int dir_fd, const char *path, int flags, mode_t mode, unsigned ho
 {
     /* openat2 is strict: O_PATH goes with few others. */
     flags |= (flags & O_PATH) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
-    /* EAGAIN: a rename raced with the walk. A tenant can cause that for ever, so we give up. */
+    /* EAGAIN: a rename raced with the walk. A tenant can repeat that without end, so we give up. */
     for (int tries = 0; tries < 32; tries++) {
         int fd = open_once(dir_fd, path, flags, mode, how);
         if (fd >= 0)
@@ -70,7 +78,7 @@ int fd_open_in(int dir_fd, const char *path, int flags, mode_t mode, unsigned ho
     }
     if (errno != EXDEV)
         return err_sys(err, errno, "open '%s'", path);
-    (void)err_set(err, ERR_PATH_ESCAPES, "'%s' leads out of the tree", path);
+    (void)err_set(err, ERR_PATH_ESCAPES, "'%s' points outside the directory", path);
     err->sys = EXDEV;
     return -1;
 }
@@ -91,6 +99,38 @@ int fd_write_all(int fd, struct str bytes, struct err *err)
         bytes = str_slice(bytes, (size_t)wrote, bytes.len);
     }
     return 0;
+}
+
+int fd_seal_program(int fd, struct err *err)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_EXEC); /* older kernels refuse it */
+    if (SYS(fcntl(fd, F_ADD_SEALS, SEALS)) < 0)
+        return err_sys(err, errno, "seal a program");
+    return 0;
+}
+
+int fd_program(const char *name, struct str bytes, mode_t mode, struct err *err)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    AUTO_CLOSE int fd = (int)SYS(syscall(SYS_memfd_create, name, flags | MFD_EXEC));
+    if (fd < 0 && errno == EINVAL)
+        fd = (int)SYS(syscall(SYS_memfd_create, name, flags));
+    if (fd < 0)
+        return err_sys(err, errno, "memfd_create '%s'", name);
+    if (fd_write_all(fd, bytes, err) < 0)
+        return err_wrap(err, "program '%s'", name);
+    if (SYS(fchmod(fd, mode)) < 0)
+        return err_sys(err, errno, "chmod '%s'", name);
+    return fd_take(&fd);
+}
+
+int fd_sealed_program(const char *name, struct str bytes, mode_t mode, struct err *err)
+{
+    AUTO_CLOSE int fd = fd_program(name, bytes, mode, err);
+    if (fd < 0 || fd_seal_program(fd, err) < 0)
+        return -1;
+    return fd_take(&fd);
 }
 
 static int write_and_sync(int fd, struct str bytes, struct err *err)

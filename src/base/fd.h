@@ -1,6 +1,6 @@
 #pragma once
 
-/* File descriptors: owned by a scope, CLOEXEC from birth, opened beneath a directory. */
+/* File descriptors: owned by a scope, CLOEXEC when created, opened beneath a directory. */
 
 #include <sys/types.h>
 
@@ -40,6 +40,13 @@ int fd_write_all(int fd, struct str bytes, struct err *err) MUST_USE;
  * after a crash too. */
 int fd_replace_file(int dir_fd, const char *name, struct str bytes, mode_t mode,
                     struct err *err) MUST_USE;
+
+/* A program in memory, which is started by its descriptor: no path names it. Once it is sealed, its
+ * bytes and, since Linux 6.3, its execute permission cannot be changed. A `mode` without read
+ * permission prevents inspection of the process that runs it. */
+int fd_program(const char *name, struct str bytes, mode_t mode, struct err *err) MUST_USE;
+int fd_seal_program(int fd, struct err *err) MUST_USE;
+int fd_sealed_program(const char *name, struct str bytes, mode_t mode, struct err *err) MUST_USE;
 
 /* The directory of a path is synced: a name in it outlives a power cut from here on. */
 int fd_sync_parent(const char *path, struct err *err) MUST_USE;

@@ -1,6 +1,6 @@
 #pragma once
 
-/* The walk that stands in for openat2. Returns a descriptor, or -1 with errno as openat2 sets it:
+/* The walk that replaces openat2. Returns a descriptor, or -1 with errno as openat2 sets it:
  * EXDEV for a way out, EAGAIN when the tree changed under the walk. */
 
 #include <sys/types.h>

@@ -4,7 +4,7 @@
  * directory swapped for a link is refused and never followed. Links are read and spliced into the
  * rest of the path; a magic link of /proc is thereby mere text. ".." never asks the kernel, whose
  * answer a concurrent rename could move out of the tree: the names walked so far are kept, and the
- * shorter path is walked anew from the root. */
+ * shorter path is walked again from the root. */
 
 #include "base/fd_internal.h"
 
@@ -31,7 +31,7 @@ struct walk {
     char rest[REST_MAX]; /* what is still to go */
 };
 
-static int fail(int code)
+static int fd_walk_fail(int code)
 {
     errno = code;
     return -1;
@@ -62,11 +62,11 @@ static bool is_same_mount(int a, int b)
     return info_a.mount_id == info_b.mount_id;
 }
 
-static int enter(struct walk *walk, int fd)
+static int fd_walk_enter(struct walk *walk, int fd)
 {
     if ((walk->how & FD_NO_XDEV) != 0 && !is_same_mount(walk->root_fd, fd)) {
         fd_close(&fd);
-        return fail(EXDEV);
+        return fd_walk_fail(EXDEV);
     }
     fd_close(&walk->at);
     walk->at = fd;
@@ -77,7 +77,7 @@ static int to_root(struct walk *walk)
 {
     walk->done[0] = '\0';
     int fd = SYS(openat(walk->root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    return fd < 0 ? -1 : enter(walk, fd);
+    return fd < 0 ? -1 : fd_walk_enter(walk, fd);
 }
 
 /* The names in `done` were directories a moment ago; anything else now is a race. */
@@ -94,8 +94,8 @@ static int walk_again(struct walk *walk)
         (void)snprintf(step, sizeof step, "%.*s", STR_ARG(name));
         int fd = SYS(openat(walk->at, step, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (fd < 0)
-            return fail(EAGAIN);
-        if (enter(walk, fd) < 0)
+            return fd_walk_fail(EAGAIN);
+        if (fd_walk_enter(walk, fd) < 0)
             return -1;
     }
     return 0;
@@ -104,7 +104,7 @@ static int walk_again(struct walk *walk)
 static int go_up(struct walk *walk)
 {
     if (walk->done[0] == '\0')
-        return (walk->how & FD_IN_ROOT) != 0 ? 0 : fail(EXDEV);
+        return (walk->how & FD_IN_ROOT) != 0 ? 0 : fd_walk_fail(EXDEV);
     char *slash = strrchr(walk->done, '/');
     *(slash == NULL ? walk->done : slash) = '\0';
     return walk_again(walk);
@@ -126,19 +126,19 @@ static int splice_link(struct walk *walk, const char *name, bool is_last)
     char target[PATH_MAX], longer[REST_MAX];
     ssize_t len = SYS(readlinkat(walk->at, name, target, sizeof target - 1));
     if (len <= 0)
-        return fail(EAGAIN);
+        return fd_walk_fail(EAGAIN);
     target[len] = '\0';
     if ((walk->how & FD_NO_LINKS) != 0 || ++walk->links > LINKS_MAX || is_magic(walk->at, target))
-        return fail(ELOOP);
+        return fd_walk_fail(ELOOP);
     int need = snprintf(longer, sizeof longer, "%s/%s", target, walk->rest);
     if (need < 0 || (size_t)need >= sizeof longer)
-        return fail(ENAMETOOLONG);
+        return fd_walk_fail(ENAMETOOLONG);
     if (is_last)
         longer[need - 1] = '\0';
     memcpy(walk->rest, longer, sizeof longer);
     if (target[0] != '/')
         return 0;
-    return (walk->how & FD_IN_ROOT) != 0 ? to_root(walk) : fail(EXDEV);
+    return (walk->how & FD_IN_ROOT) != 0 ? to_root(walk) : fd_walk_fail(EXDEV);
 }
 
 static int step_into(struct walk *walk, const char *name)
@@ -150,13 +150,13 @@ static int step_into(struct walk *walk, const char *name)
     if (S_ISLNK(st.st_mode))
         return splice_link(walk, name, false);
     if (!S_ISDIR(st.st_mode))
-        return fail(ENOTDIR);
+        return fd_walk_fail(ENOTDIR);
     size_t used = strlen(walk->done);
     int need =
         snprintf(walk->done + used, sizeof walk->done - used, "%s%s", used > 0 ? "/" : "", name);
     if (need < 0 || (size_t)need >= sizeof walk->done - used)
-        return fail(ENAMETOOLONG);
-    return enter(walk, fd_take(&fd));
+        return fd_walk_fail(ENAMETOOLONG);
+    return fd_walk_enter(walk, fd_take(&fd));
 }
 
 /* Cuts the first component off the rest; says whether it was the last one. Slashes behind it stay
@@ -166,7 +166,7 @@ static int next_name(struct walk *walk, char name[NAME_STEP], bool *ret_last)
     size_t from = strspn(walk->rest, "/");
     size_t len = strcspn(walk->rest + from, "/");
     if (len > NAME_MAX)
-        return fail(ENAMETOOLONG);
+        return fd_walk_fail(ENAMETOOLONG);
     memcpy(name, walk->rest + from, len);
     name[len] = '\0';
     const char *behind = walk->rest + from + len;
@@ -185,13 +185,13 @@ static int open_last(struct walk *walk, const char *name, int flags, mode_t mode
         return splice_link(walk, name, true) < 0 ? -1 : 1;
     int fd = SYS(openat(walk->at, name, flags | O_NOFOLLOW, mode));
     if (fd < 0)
-        return errno == ELOOP && follows ? fail(EAGAIN) : -1;
+        return errno == ELOOP && follows ? fd_walk_fail(EAGAIN) : -1;
     struct stat st;
     bool is_race = follows && (flags & O_PATH) != 0 && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
     bool is_away = (walk->how & FD_NO_XDEV) != 0 && !is_same_mount(walk->root_fd, fd);
     if (is_race || is_away) {
         fd_close(&fd);
-        return fail(is_race ? EAGAIN : EXDEV);
+        return fd_walk_fail(is_race ? EAGAIN : EXDEV);
     }
     *ret_fd = fd;
     return 0;
@@ -225,12 +225,12 @@ int fd_walk_open(int dir_fd, const char *path, int flags, mode_t mode, unsigned 
     struct walk walk = {.root_fd = dir_fd, .how = how, .at = -1};
     size_t len = strlen(path);
     if (len == 0)
-        return fail(ENOENT);
+        return fd_walk_fail(ENOENT);
     if (len >= PATH_MAX)
-        return fail(ENAMETOOLONG);
+        return fd_walk_fail(ENAMETOOLONG);
     memcpy(walk.rest, path, len + 1);
     if (path[0] == '/' && (how & FD_IN_ROOT) == 0)
-        return fail(EXDEV);
+        return fd_walk_fail(EXDEV);
     int fd = -1;
     int done = to_root(&walk);
     if (done == 0)

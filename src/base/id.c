@@ -45,7 +45,7 @@ bool id_is_valid(struct str s)
         return false;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
-        bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+        bool good = (c >= 'a' && c <= 'z') || char_is_digit(c) || c == '_' || c == '-';
         if (!good)
             return false;
     }

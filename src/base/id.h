@@ -1,6 +1,7 @@
 #pragma once
 
-/* Ids nobody can guess: lower-case letters and digits, 5 bits each, from the kernel's randomness.
+/* Ids that cannot be guessed: lower-case letters and digits, 5 bits each, from the kernel's
+ * randomness.
  */
 
 #include "base/str.h"

@@ -5,8 +5,8 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/json.h"
+#include "base/format/json.h"
+#include "base/sip.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -20,17 +20,6 @@ void log_setup(enum log_level level, enum log_format line_format, int fd)
     threshold = level;
     format = line_format;
     log_fd = fd;
-}
-
-bool log_level_of_name(struct str name, enum log_level *ret_level)
-{
-    for (size_t i = 0; i < countof(level_names); i++) {
-        if (!str_eq(name, str_of(level_names[i])))
-            continue;
-        *ret_level = (enum log_level)i;
-        return true;
-    }
-    return false;
 }
 
 bool log_is_on(enum log_level level)
@@ -57,7 +46,7 @@ static bool needs_quotes(struct str value)
 }
 
 /* A value as the writer of either format sees it: text is cut, so that a line stays bounded. */
-static void put_value(struct json_out *out, const struct log_field *field, bool bare)
+static void log_put_value(struct json_out *out, const struct log_field *field, bool bare)
 {
     struct str text = str_slice(field->text, 0, LOG_VALUE_MAX);
     if (field->type == LOG_FIELD_INT)
@@ -70,7 +59,7 @@ static void put_value(struct json_out *out, const struct log_field *field, bool 
         json_put_str(out, text);
 }
 
-static bool is_left_out(const struct log_field *field)
+static bool log_is_left_out(const struct log_field *field)
 {
     return field->type == LOG_FIELD_ID && field->text.len == 0;
 }
@@ -78,23 +67,23 @@ static bool is_left_out(const struct log_field *field)
 static void compose_json(struct json_out *out, const struct log_field *fields, size_t count)
 {
     for (const struct log_field *field = fields; field < fields + count; field++) {
-        if (is_left_out(field))
+        if (log_is_left_out(field))
             continue;
         json_key(out, field->key);
-        put_value(out, field, false);
+        log_put_value(out, field, false);
     }
 }
 
 static void compose_text(struct buf *line, const struct log_field *fields, size_t count)
 {
     for (const struct log_field *field = fields; field < fields + count; field++) {
-        if (is_left_out(field))
+        if (log_is_left_out(field))
             continue;
         if (line->len > 0)
             buf_put_char(line, ' ');
         buf_printf(line, "%s=", field->key);
         struct json_out out = {.buf = line};
-        put_value(&out, field, true);
+        log_put_value(&out, field, true);
     }
 }
 
@@ -110,7 +99,7 @@ static struct pace paces[PACES];
 /* False: enough of this event for now. `*ret_dropped` lines were left out before this one. */
 static bool may_pass(const char *event, unsigned *ret_dropped)
 {
-    struct pace *pace = &paces[hash_sip(str_of(event)) % PACES];
+    struct pace *pace = &paces[sip_hash(str_of(event)) % PACES];
     long long now = clock_now_ms() / 1000;
     *ret_dropped = 0;
     if (atomic_exchange(&pace->second, now) != now) {
@@ -144,7 +133,7 @@ static struct log_field id_for(const char *key, const char *id, const struct log
                                size_t count)
 {
     for (const struct log_field *field = fields; field < fields + count; field++)
-        if (!is_left_out(field) && str_eq(str_of(field->key), str_of(key)))
+        if (!log_is_left_out(field) && str_eq(str_of(field->key), str_of(key)))
             id = "";
     return LOG_ID(key, str_of(id));
 }
@@ -173,6 +162,6 @@ static void write_line(enum log_level level, const char *event, const struct log
         compose_text(&line, fields, count);
     }
     buf_put_char(&line, '\n');
-    /* A log that cannot be written has nobody to tell. */
+    /* An error of the log itself cannot be logged. */
     (void)!write(log_fd, line.ptr, line.len);
 }

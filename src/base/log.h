@@ -4,11 +4,11 @@
  *
  *     log_warn("exec.timeout", LOG_STR("sandbox", id), LOG_INT("after_ms", n));
  *
- * `error` wakes somebody, `warn` says what we did instead, `info` marks lifecycle, `debug` is free.
- * Ids and sizes are logged; code, file contents and secrets are not. Safe from any thread: a line
- * is one write. Control bytes are escaped, so a line is always one line. An event that comes more
- * than LOG_RATE times in a second is left out until the next one, which begins with `log.dropped`
- * and how many: nobody can fill a disk by asking for errors. */
+ * `error` wakes an operator, `warn` says what we did instead, `info` marks lifecycle, `debug` is
+ * free. Ids and sizes are logged; code, file contents and secrets are not. Safe from any thread: a
+ * line is one write. Control bytes are escaped, so a line is always one line. An event that comes
+ * more than LOG_RATE times in a second is left out until the next one, which begins with
+ * `log.dropped` and how many: a client cannot fill a disk by causing errors. */
 
 #include "base/str.h"
 
@@ -34,11 +34,10 @@ struct log_field {
 
 /* Set once at start, before threads. */
 void log_setup(enum log_level level, enum log_format format, int fd);
-bool log_level_of_name(struct str name, enum log_level *ret_level) MUST_USE;
 bool log_is_on(enum log_level level);
 
 /* Put into every line of this thread until changed, as `request` and `sandbox`; "" for none. At
- * most 64 bytes of each are kept. A line that names its own has that alone. */
+ * most 64 bytes of each are kept. A line that names its own has only that. */
 void log_set_ids(struct str request, struct str sandbox);
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields,

@@ -1,6 +1,6 @@
 #include "base/map.h"
 
-#include "base/hash.h"
+#include "base/sip.h"
 
 enum { SLOTS_MIN = 16 };
 
@@ -14,7 +14,7 @@ void map_done(struct map *map)
 }
 
 /* The slot that holds `key`, or the free one where it would go. */
-static size_t slot_of(const struct map *map, struct str key, uint64_t hash)
+static size_t map_slot_of(const struct map *map, struct str key, uint64_t hash)
 {
     size_t mask = map->slot_count - 1;
     for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
@@ -27,15 +27,15 @@ static size_t slot_of(const struct map *map, struct str key, uint64_t hash)
     }
 }
 
-static struct map_entry *find(const struct map *map, struct str key)
+static struct map_entry *map_find(const struct map *map, struct str key)
 {
     if (map->len == 0)
         return NULL;
-    uint32_t index = map->slots[slot_of(map, key, hash_sip(key))];
+    uint32_t index = map->slots[map_slot_of(map, key, sip_hash(key))];
     return index == 0 ? NULL : &map->entries[index - 1];
 }
 
-/* Lays entries and slots anew for `want` live ones, without the holes that removals left. */
+/* Rebuilds entries and slots for `want` live ones, without the holes that removals left. */
 static void rebuild(struct map *map, size_t want)
 {
     size_t slot_count = SLOTS_MIN;
@@ -54,25 +54,25 @@ static void rebuild(struct map *map, size_t want)
     map->slots = mem_alloc(slot_count * sizeof *map->slots);
     map->slot_count = slot_count;
     for (size_t i = 0; i < kept; i++) {
-        size_t at = slot_of(map, map->entries[i].key, map->entries[i].hash);
+        size_t at = map_slot_of(map, map->entries[i].key, map->entries[i].hash);
         map->slots[at] = (uint32_t)(i + 1);
     }
 }
 
 void *map_get(const struct map *map, struct str key)
 {
-    struct map_entry *entry = find(map, key);
+    struct map_entry *entry = map_find(map, key);
     return entry == NULL ? NULL : entry->value;
 }
 
 bool map_has(const struct map *map, struct str key)
 {
-    return find(map, key) != NULL;
+    return map_find(map, key) != NULL;
 }
 
 void *map_put(struct map *map, struct str key, void *value)
 {
-    struct map_entry *there = find(map, key);
+    struct map_entry *there = map_find(map, key);
     if (there != NULL) {
         void *old = there->value;
         there->value = value;
@@ -81,11 +81,11 @@ void *map_put(struct map *map, struct str key, void *value)
     if (map->entry_count == map->entry_cap)
         rebuild(map, (map->len + 1) * 2);
     assert(map->entries != NULL && map->slots != NULL);
-    uint64_t hash = hash_sip(key);
+    uint64_t hash = sip_hash(key);
     char *copy = mem_alloc(key.len + 1);
     if (key.len > 0)
         memcpy(copy, key.ptr, key.len);
-    size_t at = slot_of(map, key, hash);
+    size_t at = map_slot_of(map, key, hash);
     map->entries[map->entry_count] = (struct map_entry){str_n(copy, key.len), value, hash};
     map->slots[at] = (uint32_t)++map->entry_count;
     map->len++;
@@ -94,7 +94,7 @@ void *map_put(struct map *map, struct str key, void *value)
 
 void *map_remove(struct map *map, struct str key)
 {
-    struct map_entry *entry = find(map, key);
+    struct map_entry *entry = map_find(map, key);
     if (entry == NULL)
         return NULL;
     /* The slot stays taken: a hole keeps the probe sequence of others whole until a rebuild. */

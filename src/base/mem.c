@@ -1,4 +1,4 @@
-/* Allocation that does not fail: an out-of-memory abort beats code that nobody can test. */
+/* Allocation that does not fail: an out-of-memory abort beats code that cannot be tested. */
 
 #include "base/base.h"
 

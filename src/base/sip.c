@@ -1,6 +1,6 @@
 /* SipHash-1-3 for map keys. Its own file, so that programs without OpenSSL can use maps. */
 
-#include "base/hash.h"
+#include "base/sip.h"
 #include "base/id.h"
 
 static uint64_t rotate(uint64_t x, int bits)
@@ -34,7 +34,7 @@ static const uint64_t *process_key(void)
     return key;
 }
 
-uint64_t hash_sip(struct str bytes)
+uint64_t sip_hash(struct str bytes)
 {
     const uint64_t *key = process_key();
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,

@@ -117,11 +117,19 @@ bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret_n)
 
 int char_hex(int c)
 {
-    if (c >= '0' && c <= '9')
+    if (char_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool str_is_hex(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!char_is_digit(s.ptr[i]) && !(s.ptr[i] >= 'a' && s.ptr[i] <= 'f'))
+            return false;
+    return true;
 }
 
 bool str_to_hex(struct str s, uint64_t *ret_n)

@@ -40,17 +40,29 @@ struct str str_trim(struct str s);                          /* blanks, tabs, CR,
 /* Cuts `*rest` at the first `sep` and gives the part before it; false when nothing is left. */
 bool str_split(struct str *rest, char sep, struct str *ret_part);
 
-/* The whole of `s` as a number, no blanks, no sign but '-'. False when it is not one or lies
+/* The whole of `s` as a number, no blanks, no sign but '-'. False when it is not one or is
  * outside [min, max]; there is no default. */
 bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret_n) MUST_USE;
 bool str_to_f64(struct str s, double *ret_n) MUST_USE; /* finite, JSON-like or TOML-like */
 /* One to 15 hexadecimal digits in either case, and nothing else. */
 bool str_to_hex(struct str s, uint64_t *ret_n) MUST_USE;
+/* Lower-case hexadecimal digits and nothing else; also true for "". */
+bool str_is_hex(struct str s);
 int char_hex(int c); /* the value of a hexadecimal digit; -1 for another character */
+
+/* ASCII only, whatever the locale; any int, and a char of either sign, may be asked about. */
+static inline bool char_is_digit(int c)
+{
+    return c >= '0' && c <= '9';
+}
+static inline bool char_is_alnum(int c)
+{
+    return char_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /* RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* Bytes of the UTF-8 sequence that `s` begins with; 0 when there is none. */
+/* Bytes of the UTF-8 sequence that `s` begins with; 0 when it is not valid. */
 size_t str_utf8_len(struct str s);
 
 /* Writes `s` with a NUL behind it. INVALID when it holds a NUL, TOO_LARGE when it does not fit. */

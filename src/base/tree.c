@@ -41,7 +41,7 @@ static int unlock(int dir_fd, const char *name)
     return SYS(chmod(path, 0700));
 }
 
-static int open_dir(int dir_fd, const char *name)
+static int tree_open_dir(int dir_fd, const char *name)
 {
     int fd = open_here(dir_fd, name, O_RDONLY);
     if (fd < 0 && errno == EACCES && unlock(dir_fd, name) == 0)
@@ -68,13 +68,13 @@ int tree_discard(int dir_fd, const char *name, int trash_fd, struct err *err)
 }
 
 /* One run over a trash directory. */
-struct run {
+struct tree_removal {
     int trash_fd;
     uint64_t steps;   /* removals and moves that worked */
     struct err first; /* the first reason why something stayed */
 };
 
-static void complain(struct run *run, int code, const char *what, const char *name)
+static void complain(struct tree_removal *run, int code, const char *what, const char *name)
 {
     if (run->first.code == ERR_NONE)
         (void)err_sys(&run->first, code, "%s '%.60s'", what, name);
@@ -85,7 +85,7 @@ static bool is_dot(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-static bool remove_plain(struct run *run, int dir_fd, const char *name)
+static bool remove_plain(struct tree_removal *run, int dir_fd, const char *name)
 {
     bool gone = SYS(unlinkat(dir_fd, name, 0)) == 0;
     if (!gone && (errno == EISDIR || errno == EPERM))
@@ -95,7 +95,7 @@ static bool remove_plain(struct run *run, int dir_fd, const char *name)
 }
 
 /* One entry of a directory in the trash: files go, directories go or move up. */
-static void remove_entry(struct run *run, int dir_fd, const char *name)
+static void remove_entry(struct tree_removal *run, int dir_fd, const char *name)
 {
     if (remove_plain(run, dir_fd, name))
         return;
@@ -117,7 +117,7 @@ static DIR *open_stream(int dir_fd)
     return dir;
 }
 
-static void empty_dir(struct run *run, int dir_fd)
+static void empty_dir(struct tree_removal *run, int dir_fd)
 {
     AUTO_DIR DIR *dir = open_stream(dir_fd);
     if (dir == NULL)
@@ -127,11 +127,11 @@ static void empty_dir(struct run *run, int dir_fd)
             remove_entry(run, dir_fd, entry->d_name);
 }
 
-static void take_apart(struct run *run, const char *name)
+static void take_apart(struct tree_removal *run, const char *name)
 {
     if (remove_plain(run, run->trash_fd, name))
         return;
-    AUTO_CLOSE int fd = open_dir(run->trash_fd, name);
+    AUTO_CLOSE int fd = tree_open_dir(run->trash_fd, name);
     if (fd < 0)
         return complain(run, errno, errno == EXDEV ? "not crossed: a mount at" : "open", name);
     /* Entries can only be taken out of a directory that we may write to. */
@@ -145,7 +145,7 @@ static void take_apart(struct run *run, const char *name)
 
 int tree_reclaim(int trash_fd, struct err *err)
 {
-    struct run run = {.trash_fd = trash_fd};
+    struct tree_removal run = {.trash_fd = trash_fd};
     /* What moved up during a pass may lie behind its reader: go on while there is progress. */
     for (uint64_t before = UINT64_MAX; before != run.steps;) {
         AUTO_DIR DIR *dir = open_stream(trash_fd);

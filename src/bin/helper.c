@@ -1,6 +1,6 @@
 /* What init starts inside a jail for file operations that need a heavy library. */
 
-#include "jail/helper.h"
+#include "jail/inside/helper.h"
 
 int main(void)
 {

@@ -1,10 +1,11 @@
-/* The shell kernel as a program of a jail: kernel-bash serves cells on its standard input, which is
- * a socket. One bash lives behind it, so that the working directory, variables and functions stay.
+/* The shell interpreter as a program of a jail: kernel-bash serves cells on its standard input,
+ * which is a socket. One bash lives behind it, so that the working directory, variables and
+ * functions stay.
  *
- * The shell is an interactive one without a terminal: it alone goes back to its reader when it is
- * interrupted, whatever loop it was in. It is told to source a file in memory, rewritten for each
- * cell, and then to say its status. The file has the cell as the word of an eval: bash 5.2 goes on
- * with a broken heap when a `$(` lacks its end in a file that it sources. */
+ * The shell is interactive but has no terminal: only an interactive shell returns to its prompt
+ * when it is interrupted in a loop. For each cell it sources a file in memory and then reports its
+ * status. The file contains the cell as the argument of an eval, because bash 5.2 corrupts its heap
+ * if a sourced file has an unterminated `$(`. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,8 @@ enum { LINE = 20, STATUS_OUT = 8, CODE_FILE = 9, STATUS_TEXT = 64 };
 
 static const char welcome[] = "set +m +H +o history; PS1= PS2= PROMPT_COMMAND=; exec 2>&7 7>&-\n";
 static const char step[] = ". /proc/self/fd/9 </dev/null\nprintf '%s\\n' \"$?\" >&8\n";
-/* Before it, so that a cell finds the status of the one before; neither `set -e` nor a trap hears
- * of the left side of a list. */
+/* Runs before a cell, so that the cell finds the status of the one before. The left side of a list
+ * triggers neither `set -e` nor a trap. */
 static const char status_before[] = "(exit %d) && :\n";
 
 struct shell {
@@ -40,13 +41,13 @@ struct shell {
 static int code_file = -1;
 static struct buf answer;
 
-static void say(uint32_t type, uint32_t id, const struct str *texts, size_t count)
+static void kernel_bash_say(uint32_t type, uint32_t id, const struct str *texts, size_t count)
 {
     struct err err;
     buf_clear(&answer);
     frame_write(&answer, type, id, texts, count);
     if (fd_write_all(LINE, buf_str(&answer), &err) < 0)
-        _exit(0); /* nobody is left to work for */
+        _exit(0); /* the server has closed the connection */
 }
 
 static void NORETURN become_shell(const int in[2], const int status[2])
@@ -58,7 +59,8 @@ static void NORETURN become_shell(const int in[2], const int status[2])
         code = fcntl(code_file, F_DUPFD_CLOEXEC, LINE);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGINT, SIG_DFL);
-    /* Until it is set up, what an interactive shell says of its missing terminal is for nobody. */
+    /* Until it is set up, messages of an interactive shell about its missing terminal are dropped.
+     */
     if (null >= 0 && dup2(in[0], STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, 7) >= 0 &&
         dup2(null, STDERR_FILENO) >= 0 && dup2(told, STATUS_OUT) >= 0 && dup2(code, CODE_FILE) >= 0)
         (void)execv("/bin/bash", argv);
@@ -158,7 +160,8 @@ static int read_status(const struct shell *shell)
     return (int)strtol(text, NULL, 10);
 }
 
-static int run(struct shell *shell, struct str code, struct str variables, struct err *err)
+static int kernel_bash_run(struct shell *shell, struct str code, struct str variables,
+                           struct err *err)
 {
     if (put_code(code, variables, err) < 0 || put_step(shell, err) < 0)
         return -1;
@@ -173,14 +176,14 @@ static int run(struct shell *shell, struct str code, struct str variables, struc
     return status;
 }
 
-static void finish(uint32_t id, uint32_t count, int status, bool is_lost)
+static void kernel_bash_finish(uint32_t id, uint32_t count, int status, bool is_lost)
 {
     char number[16];
     AUTO_BUF struct buf out = {0};
     (void)snprintf(number, sizeof number, "%d", status);
     if (status != 0) {
         struct str texts[] = {STR("ExitStatus"), str_of(number), STR(""), STR("")};
-        say(FRAME_ERROR, id, texts, countof(texts));
+        kernel_bash_say(FRAME_ERROR, id, texts, countof(texts));
     }
     frame_write_numbers(&out, FRAME_DONE, id, (uint32_t[]){count, status == 0, is_lost}, 3);
     struct err err;
@@ -202,12 +205,12 @@ static ssize_t next_frame(struct buf *in, struct frame *frame, struct err *err)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return err_set(err, ERR_GONE, "nobody asks any more");
+            return err_set(err, ERR_GONE, "the server closed the connection");
         buf_commit(in, (size_t)got);
     }
 }
 
-static int serve(struct err *err)
+static int kernel_bash_serve(struct err *err)
 {
     AUTO_BUF struct buf in = buf_with_limit(FRAME_MAX + FRAME_HEAD + (64 << 10));
     struct shell shell;
@@ -216,16 +219,16 @@ static int serve(struct err *err)
     ssize_t size;
     if (shell_start(&shell, err) < 0)
         return -1;
-    say(FRAME_READY, 0, (struct str[]){STR("bash")}, 1);
+    kernel_bash_say(FRAME_READY, 0, (struct str[]){STR("bash")}, 1);
     while ((size = next_frame(&in, &frame, err)) > 0) {
         struct str code, language, variables;
         if (frame.type == FRAME_RUN && frame_bytes(&frame, &code) &&
             frame_bytes(&frame, &language) && frame_bytes(&frame, &variables)) {
             pid_t before = shell.pid;
-            int status = run(&shell, code, variables, err);
+            int status = kernel_bash_run(&shell, code, variables, err);
             if (status < 0)
                 return -1;
-            finish(frame.id, ++count, status, shell.pid != before);
+            kernel_bash_finish(frame.id, ++count, status, shell.pid != before);
         }
         buf_consume(&in, (size_t)size);
     }
@@ -240,7 +243,7 @@ int main(void)
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
     if (null >= 0 && code_file >= 0 && dup3(STDIN_FILENO, LINE, O_CLOEXEC) == LINE &&
-        dup2(null, STDIN_FILENO) >= 0 && serve(&err) == 0)
+        dup2(null, STDIN_FILENO) >= 0 && kernel_bash_serve(&err) == 0)
         return 0;
     (void)fprintf(stderr, "kernel-bash: %s\n", err.msg[0] != '\0' ? err.msg : strerror(errno));
     return 1;

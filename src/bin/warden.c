@@ -1,8 +1,8 @@
-/* The only maker of jails: a static program of its own, run from a sealed memfd. */
+/* The only process that creates jails: a static program of its own, run from a sealed memfd. */
 
-#include "jail/warden.h"
+#include "jail/wire/warden.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return warden_main();
+    return warden_main(argc > 1 ? argv[1] : NULL);
 }

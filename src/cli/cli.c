@@ -48,17 +48,6 @@ static const struct cli_verb *find_verb(int argc, char **argv, int *ret_words)
     return best;
 }
 
-/* "config" alone names no verb, but is the first word of some. */
-static bool is_group(struct str word)
-{
-    CLI_EACH_VERB (verb) {
-        struct str name = str_of(verb->name);
-        if (name.len > word.len && name.ptr[word.len] == ' ' && str_starts(name, word))
-            return true;
-    }
-    return false;
-}
-
 /* "sandglass --config x serve": an option where a command belongs. */
 static int misplaced_option(const char *typed, struct err *err)
 {
@@ -68,34 +57,31 @@ static int misplaced_option(const char *typed, struct err *err)
     if (nearest.best.len > 0)
         return err_set(err, ERR_INVALID, "unknown option '%s'; did you mean '%.*s'?", typed,
                        STR_ARG(nearest.best));
-    return err_set(
-        err, ERR_INVALID,
-        "'%s' stands where a command belongs: options come behind it; 'sandglass --help' "
-        "lists the commands",
-        typed);
+    return err_set(err, ERR_INVALID,
+                   "'%s' is where the command is expected: put options after it; 'sandglass "
+                   "--help' lists the commands",
+                   typed);
 }
 
 static int unknown_verb(int argc, char **argv, struct err *err)
 {
     if (argv[0][0] == '-')
         return misplaced_option(argv[0], err);
-    bool grouped = argc > 1 && is_group(str_of(argv[0]));
-    AUTO_BUF struct buf typed = {0};
+    bool has_second = argc > 1 && argv[1][0] != '-', grouped = cli_is_group(str_of(argv[0]));
+    AUTO_BUF struct buf typed = {0}, meant = {0};
     buf_put_cstr(&typed, argv[0]);
+    if (grouped && !has_second)
+        return err_set(err, ERR_INVALID, "'%s' needs a subcommand; see 'sandglass %s --help'",
+                       argv[0], argv[0]);
     if (grouped)
         buf_printf(&typed, " %s", argv[1]);
-    if (!grouped && is_group(buf_str(&typed)))
-        return err_set(err, ERR_INVALID, "'%s' needs another word; see 'sandglass %s --help'",
-                       argv[0], argv[0]);
-    struct nearest nearest = {.word = buf_str(&typed)};
-    CLI_EACH_VERB (verb)
-        if (!verb->hidden)
-            nearest_offer(&nearest, str_of(verb->name));
-    if (nearest.best.len > 0)
-        return err_set(err, ERR_INVALID, "unknown command '%s'; did you mean '%.*s'?",
-                       buf_cstr(&typed), STR_ARG(nearest.best));
-    return err_set(err, ERR_INVALID, "unknown command '%s'; 'sandglass --help' lists them",
-                   buf_cstr(&typed));
+    cli_suggest(str_of(argv[0]), str_of(has_second ? argv[1] : ""), &meant);
+    if (meant.len > 0)
+        return err_set(err, ERR_INVALID, "unknown command '%s'; did you mean '%s'?",
+                       buf_cstr(&typed), buf_cstr(&meant));
+    return err_set(err, ERR_INVALID,
+                   "unknown command '%s'; 'sandglass %s%s--help' lists the commands",
+                   buf_cstr(&typed), grouped ? argv[0] : "", grouped ? " " : "");
 }
 
 const struct cli_option *cli_next_option(const struct cli_verb *verb,
@@ -196,10 +182,10 @@ static int check_arg_count(const struct cli_call *call, struct err *err)
     AUTO_BUF struct buf usage = {0};
     cli_usage_line(verb, &usage);
     if (call->arg_count < verb->args_min)
-        return err_set(err, ERR_INVALID, "%s: something is missing; usage: %s", verb->name,
+        return err_set(err, ERR_INVALID, "%s: missing argument; usage: %s", verb->name,
                        buf_cstr(&usage));
     if (call->arg_count > verb->args_max)
-        return err_set(err, ERR_INVALID, "%s: unexpected '%s'; usage: %s", verb->name,
+        return err_set(err, ERR_INVALID, "%s: unexpected argument '%s'; usage: %s", verb->name,
                        call->args[verb->args_max], buf_cstr(&usage));
     return 0;
 }
@@ -263,7 +249,7 @@ int cli_report(const struct err *err)
 }
 
 /* What could not be printed was not done. */
-static int finish(int code)
+static int cli_finish(int code)
 {
     if (print_failed.code == ERR_NONE)
         return code;
@@ -279,7 +265,7 @@ static bool answered_without_verb(int argc, char **argv)
     AUTO_BUF struct buf out = {0};
     bool help = argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
                 (strcmp(argv[0], "help") == 0 && argc == 1);
-    bool group_help = argc == 2 && is_group(str_of(argv[0])) &&
+    bool group_help = argc == 2 && cli_is_group(str_of(argv[0])) &&
                       (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     if (help) {
         cli_help_overview(&out);
@@ -322,7 +308,7 @@ int cli_main(int argc, char **argv)
         argv[argc - 1] = help_flag;
     }
     if (answered_without_verb(argc, argv))
-        return finish(EXIT_OK);
+        return cli_finish(EXIT_OK);
     struct err err = {0};
     int words;
     const struct cli_verb *verb = find_verb(argc, argv, &words);
@@ -331,5 +317,5 @@ int cli_main(int argc, char **argv)
         return cli_report(&err);
     }
     int code = run_verb(verb, argc - words, argv + words, &err);
-    return code < 0 ? cli_report(&err) : finish(code);
+    return code < 0 ? cli_report(&err) : cli_finish(code);
 }

@@ -11,9 +11,10 @@ struct err;
 /* Exit codes, as documented in --help and the man page. */
 enum {
     EXIT_OK = 0,
-    EXIT_FAILED = 1,   /* the thing asked for did not work; the message says why */
-    EXIT_USAGE = 2,    /* the command line or config.toml is wrong; nothing was done */
-    EXIT_TIMEOUT = 124 /* the code or command ran into its time limit */
+    EXIT_FAILED = 1,       /* the thing asked for did not work; the message says why */
+    EXIT_USAGE = 2,        /* the command line or config.toml is wrong; nothing was done */
+    EXIT_TIMEOUT = 124,    /* the code or command ran into its time limit */
+    EXIT_INTERRUPTED = 130 /* Ctrl-C interrupted the code */
 };
 
 struct cli_option {
@@ -79,7 +80,7 @@ bool cli_has(const struct cli_call *call, const char *option);
 /* The value of the last one given, or NULL. */
 const char *cli_value(const struct cli_call *call, const char *option);
 
-/* Standard output as one write. A pipe that nobody reads is no error; any other failure makes
+/* Standard output as one write. A pipe without a reader is no error; any other failure makes
  * cli_main say so and fail. */
 void cli_print(struct str text);
 

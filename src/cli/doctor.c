@@ -1,6 +1,6 @@
 #include "cli/doctor.h"
 
-#include "base/json.h"
+#include "base/format/json.h"
 
 enum { TITLE_WIDTH = 26 };
 
@@ -35,8 +35,8 @@ static const char *fix_of(const struct probe *probe, const struct probe_result *
     return result->fix[0] != '\0' ? result->fix : probe->fix;
 }
 
-static void put_row(const struct probe *probe, const struct probe_result *result,
-                    struct doctor_style style, struct buf *out)
+static void doctor_put_row(const struct probe *probe, const struct probe_result *result,
+                           struct doctor_style style, struct buf *out)
 {
     const struct mark *mark = &marks[result->status];
     buf_put_cstr(out, "  ");
@@ -52,15 +52,15 @@ static void put_row(const struct probe *probe, const struct probe_result *result
 
 void doctor_put_text(const struct doctor_report *report, struct doctor_style style, struct buf *out)
 {
-    buf_printf(out, "Linux %s, %s, %s, as %s\n", report->kernel, report->arch, report->distro,
-               report->user);
+    buf_printf(out, "Linux %s, %s, %s, as %s\n", report->kernel_release, report->arch,
+               report->distro, report->user);
     for (size_t i = 0; i < probe_count; i++) {
         if (i == 0 || strcmp(probes[i].heading, probes[i - 1].heading) != 0) {
             buf_put_char(out, '\n');
             put_painted(style, BOLD, probes[i].heading, out);
             buf_put_char(out, '\n');
         }
-        put_row(&probes[i], &report->results[i], style, out);
+        doctor_put_row(&probes[i], &report->results[i], style, out);
     }
     buf_put_cstr(out, "\nStrongest tier here: ");
     put_painted(style, BOLD, report->tier.name, out);
@@ -98,7 +98,7 @@ void doctor_put_json(const struct doctor_report *report, struct buf *out)
     put_field(&json, "reason", report->tier.reason[0] != '\0' ? report->tier.reason : NULL);
     json_key(&json, "host");
     json_begin_object(&json);
-    put_field(&json, "kernel", report->kernel);
+    put_field(&json, "kernel", report->kernel_release);
     put_field(&json, "arch", report->arch);
     put_field(&json, "distro", report->distro);
     put_field(&json, "user", report->user);

@@ -4,12 +4,12 @@
  * the finding and the printing. */
 
 #include "base/buf.h"
-#include "jail/probe.h"
+#include "jail/probe/probe.h"
 
 enum { DOCTOR_WORD_MAX = 128 };
 
 struct doctor_report {
-    char kernel[DOCTOR_WORD_MAX];
+    char kernel_release[DOCTOR_WORD_MAX];
     char arch[DOCTOR_WORD_MAX];
     char distro[DOCTOR_WORD_MAX];
     char user[DOCTOR_WORD_MAX];

@@ -2,7 +2,12 @@
 
 #include "cli/internal.h"
 
-enum { LABEL_WIDTH = 26, TEXT_WIDTH = 80 };
+enum {
+    NAME_WIDTH = 20,
+    LABEL_WIDTH = 26,
+    HELP_COLUMN = LABEL_WIDTH + 3,
+    TEXT_WIDTH = 80,
+};
 
 void cli_usage_line(const struct cli_verb *verb, struct buf *out)
 {
@@ -20,28 +25,41 @@ void cli_option_label(const struct cli_option *option, struct buf *out)
         buf_printf(out, " %s", option->value);
 }
 
-static void put_option(const struct cli_option *option, struct buf *out)
+/* Words on lines that fit a terminal, beginning at column `at`; later lines begin at `indent`. */
+static void put_words(struct str line, size_t at, size_t indent, struct buf *out)
 {
-    AUTO_BUF struct buf label = {0};
-    cli_option_label(option, &label);
-    buf_printf(out, "  %-*s %s%s\n", LABEL_WIDTH, buf_cstr(&label), option->help,
-               option->repeated ? " (may be repeated)" : "");
+    struct str word;
+    for (bool is_first = true; str_split(&line, ' ', &word); is_first = false) {
+        if (!is_first && at + 1 + word.len > TEXT_WIDTH) {
+            buf_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!is_first) {
+            buf_put_char(out, ' ');
+            at++;
+        }
+        buf_put(out, word);
+        at += word.len;
+    }
+    buf_put_char(out, '\n');
 }
 
-/* Words of a paragraph on lines that fit a terminal; its own line ends stay. */
+static void put_option(const struct cli_option *option, struct buf *out)
+{
+    AUTO_BUF struct buf label = {0}, help = {0};
+    cli_option_label(option, &label);
+    buf_printf(&help, "%s%s", option->help, option->repeated ? " (may be repeated)" : "");
+    buf_printf(out, "  %-*s ", LABEL_WIDTH, buf_cstr(&label));
+    if (label.len > LABEL_WIDTH)
+        buf_printf(out, "\n%*s", HELP_COLUMN, "");
+    put_words(buf_str(&help), HELP_COLUMN, HELP_COLUMN, out);
+}
+
+/* Its own line ends stay. */
 static void put_wrapped(struct str text, struct buf *out)
 {
-    struct str line, word;
-    while (str_split(&text, '\n', &line)) {
-        for (size_t column = 0; str_split(&line, ' ', &word); column += word.len) {
-            bool fits = column + 1 + word.len <= TEXT_WIDTH;
-            if (column > 0)
-                buf_put_char(out, fits ? ' ' : '\n');
-            column = column > 0 && fits ? column + 1 : 0;
-            buf_put(out, word);
-        }
-        buf_put_char(out, '\n');
-    }
+    struct str line;
+    while (str_split(&text, '\n', &line))
+        put_words(line, 0, 0, out);
 }
 
 void cli_help_verb(const struct cli_verb *verb, struct buf *out)
@@ -60,17 +78,33 @@ void cli_help_verb(const struct cli_verb *verb, struct buf *out)
     buf_put_char(out, '\n');
 }
 
+static void put_summary(const struct cli_verb *verb, struct buf *out)
+{
+    buf_printf(out, "  %-*s ", NAME_WIDTH, verb->name);
+    put_words(str_of(verb->summary), NAME_WIDTH + 3, NAME_WIDTH + 3, out);
+}
+
 void cli_help_overview(struct buf *out)
 {
-    buf_put_cstr(out,
-                 "sandglass " SG_VERSION ": a place where the code that a model writes can run\n"
-                 "\nUsage: sandglass COMMAND [OPTION...] [ARG...]\n\nCommands:\n");
+    buf_put_cstr(out, "sandglass " SG_VERSION ": a sandbox for code that language models write\n"
+                      "\n"
+                      "Usage: sandglass COMMAND [OPTION...] [ARG...]\n"
+                      "\n"
+                      "Commands:\n");
     CLI_EACH_VERB (verb)
         if (!verb->hidden)
-            buf_printf(out, "  %-16s %s\n", verb->name, verb->summary);
-    buf_put_cstr(out,
-                 "\n'sandglass COMMAND --help' explains one.\n"
-                 "\nExit codes: 0 done, 1 failed (the message says why), 2 wrong command line or\n"
-                 "configuration, 124 time limit reached. 'run' and 'exec' give the code of what "
-                 "they ran.\n");
+            put_summary(verb, out);
+    buf_put_char(out, '\n');
+    put_wrapped(STR("'sandglass COMMAND --help' explains a command.\n"
+                    "SANDBOX is the id or the name of a sandbox, or of a session, whose sandbox is "
+                    "created or resumed when needed; session:NAME is the session if a sandbox has "
+                    "the same name.\n"
+                    "TIME is a number with a unit: 500ms, 30s, 5m, 2h, 7d. SIZE too: 64k, 512m, "
+                    "2g.\n"),
+                out);
+    buf_put_char(out, '\n');
+    put_wrapped(STR("Exit codes: 0 success, 1 failure (the message says why), 2 wrong command line "
+                    "or configuration, 124 time limit reached. 'run' and 'exec' return the exit "
+                    "code of what they ran."),
+                out);
 }

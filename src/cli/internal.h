@@ -1,6 +1,6 @@
 #pragma once
 
-/* For the cli room alone: walking the table and composing what is made from it. */
+/* Only for src/cli: walking the table and composing what is made from it. */
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -13,6 +13,11 @@ const struct cli_option *cli_next_option(const struct cli_verb *verb,
 void cli_usage_line(const struct cli_verb *verb, struct buf *out);
 /* "--config FILE", with "-c, " before it where there is a letter. */
 void cli_option_label(const struct cli_option *option, struct buf *out);
+
+/* "config" is no verb, but the first word of some. */
+bool cli_is_group(struct str word);
+/* The verb that was probably meant by words that name none; nothing when none is near. */
+void cli_suggest(struct str first, struct str second, struct buf *out);
 
 void cli_help_overview(struct buf *out);
 void cli_help_verb(const struct cli_verb *verb, struct buf *out);

@@ -4,27 +4,48 @@
  * same as members of a request to a server. */
 
 #include "cli/cli.h"
-#include "egress/porter.h"
+#include "egress/gateway/egress_proxy.h"
 
 struct config;
 struct json_out;
 
-/* "512m", "2g", "4096": binary units, as people mean them here. INVALID names the option. */
+/* A SIZE or a TIME of the command line has a unit: a number without one is refused, because the
+ * default unit of an option is easily forgotten. INVALID names the option.
+ *
+ * "512m", "2g", "100b": binary units, as people mean them here. */
 int cli_read_size(const char *option, const char *text, int64_t *ret_bytes,
                   struct err *err) MUST_USE;
-/* "30s", "500ms", "2m", "1h"; seconds without a unit. */
+/* --memory: a size, or "none" (-1) where `may_be_none`. The least is that of any sandbox. */
+int cli_read_memory(const char *text, bool may_be_none, int64_t *ret_bytes,
+                    struct err *err) MUST_USE;
+/* "30s", "500ms", "2m", "1h" */
 int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct err *err) MUST_USE;
 
-/* --net-connections and its kin; the configuration's where none is given. */
+/* The same for a limit: "none", "0" and a zero with a unit ("0s") give 0, no limit. */
+int cli_read_limit(const char *option, const char *text, int64_t *ret_ms, struct err *err) MUST_USE;
+/* The same for an option whose value is named MS: a number without a unit is milliseconds. */
+int cli_read_limit_ms(const char *option, const char *text, int64_t *ret_ms,
+                      struct err *err) MUST_USE;
+#define CLI_TIME_MAX_MS ((int64_t)365 * 86400000)
+
+/* --net-connections and the other network limits; default: the configuration's. */
 #define NET_LIMIT_OPTIONS                                                                          \
-    {.name = "net-connections", .value = "N", .help = "Connections at once (1024)"},               \
-        {.name = "net-rate", .value = "SIZE", .help = "Bytes of both directions per second"},      \
-        {.name = "net-total", .value = "SIZE", .help = "Bytes of both directions in all"},         \
-        {.name = "net-idle", .value = "TIME", .help = "End a connection that is silent (5m)"},     \
-        {.name = "net-time", .value = "TIME", .help = "End a connection after this time (24h)"},   \
-        {.name = "net-head", .value = "SIZE", .help = "Head of an HTTP message (64k)"},            \
+    {.name = "net-connections", .value = "N", .help = "Maximum open connections (default 1024)"},  \
+        {.name = "net-rate",                                                                       \
+         .value = "SIZE",                                                                          \
+         .help = "Maximum bytes per second, both directions"},                                     \
+        {.name = "net-total", .value = "SIZE", .help = "Maximum bytes in total, both directions"}, \
+        {.name = "net-idle",                                                                       \
+         .value = "TIME",                                                                          \
+         .help = "Close a connection after this idle time (default 5m)"},                          \
+        {.name = "net-time",                                                                       \
+         .value = "TIME",                                                                          \
+         .help = "Close a connection after this time (default 24h)"},                              \
+        {.name = "net-head",                                                                       \
+         .value = "SIZE",                                                                          \
+         .help = "Maximum size of HTTP headers (default 64k)"},                                    \
     {                                                                                              \
-        .name = "net-answer", .value = "SIZE", .help = "Body of an HTTP answer that can be read"   \
+        .name = "net-answer", .value = "SIZE", .help = "Maximum size of an HTTP response body"     \
     }
 
 /* Where it may go, and with which keys: the rows of every verb that makes a sandbox or a jail. The
@@ -33,7 +54,7 @@ int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct 
     {.name = "allow-host", .value = "HOST[:PORT]", .help = allow_words, .repeated = true},         \
         {.name = "deny-host",                                                                      \
          .value = "HOST[:PORT]",                                                                   \
-         .help = "Not this one, whatever is allowed",                                              \
+         .help = "Deny this host, even if another option allows it",                               \
          .repeated = true},                                                                        \
         {.name = "secret",                                                                         \
          .value = "NAME=env:VAR@HOST[:PORT]",                                                      \
@@ -42,9 +63,12 @@ int cli_read_time(const char *option, const char *text, int64_t *ret_ms, struct 
         NET_LIMIT_OPTIONS
 
 int net_limits_from_options(const struct cli_call *call, const struct config *config,
-                            struct porter_limits *ret_limits, struct err *err) MUST_USE;
+                            struct egress_proxy_limits *ret_limits, struct err *err) MUST_USE;
 
 /* For a server: "network" from --network, --allow-host and --deny-host, "secrets" from --secret
- * (values are read here, from this environment and these files), "limits" from the options above.
- * What no option speaks of is left out. The buffer behind `out` should be one that wipes. */
+ * (values are read here, from this environment and these files). What no option names is left
+ * out. The buffer behind `out` should be one that wipes. */
 int net_put_members(const struct cli_call *call, struct json_out *out, struct err *err) MUST_USE;
+/* The members of "limits" from --net-connections and the other network limits. */
+bool net_has_limits(const struct cli_call *call);
+int net_put_limits(const struct cli_call *call, struct json_out *out, struct err *err) MUST_USE;

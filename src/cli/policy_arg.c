@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "cli/cli.h"
-#include "egress/effective.h"
-#include "engine/config.h"
+#include "config/config.h"
+#include "egress/net/effective.h"
 
 int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err)
 {
@@ -24,20 +24,16 @@ int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err
     return 0;
 }
 
-static void put_list(const struct config_list *list, const char *between, struct buf *out)
-{
-    for (size_t i = 0; i < list->len; i++)
-        buf_printf(out, "%s%.*s", i > 0 ? between : "", STR_ARG(list->items[i]));
-}
-
 void policy_put_servers(const struct config *config, struct buf *out)
 {
-    put_list(&config->egress.dns_servers, ",", out);
+    const struct config_list *list = &config->egress.dns_servers;
+    buf_put_joined(out, list->items, list->len, ",");
 }
 
 void policy_put_private(const struct config *config, struct buf *out)
 {
-    put_list(&config->egress.private, ", ", out);
+    const struct config_list *list = &config->egress.private;
+    buf_put_joined(out, list->items, list->len, ", ");
 }
 
 /* Options. */
@@ -126,8 +122,8 @@ int policy_from_options(const struct cli_call *call, const struct config *config
         return wanted.denied.len == 0
                    ? 0
                    : err_set(err, ERR_INVALID,
-                             "--deny-host: nothing is allowed that could be denied; "
-                             "--allow-host public allows every public host");
+                             "--deny-host needs --allow-host: no host is allowed; --allow-host "
+                             "public allows every public host");
     put_wanted(&wanted, &text);
     if (policy_parse(buf_str(&text), POLICY_BY_OPERATOR, &allowed, err) < 0)
         return err_wrap(err, "--allow-host");
@@ -162,7 +158,7 @@ int policy_put_options(const struct cli_call *call, struct buf *out, struct err 
     else if (allowed.len > 0)
         buf_printf(out, "allow %s", buf_cstr(&allowed));
     else if (denied.len > 0)
-        return err_set(err, ERR_INVALID, "--deny-host: nothing is allowed that could be denied");
+        return err_set(err, ERR_INVALID, "--deny-host needs --allow-host: no host is allowed");
     if (denied.len > 0)
         buf_printf(out, "; deny %s", buf_cstr(&denied));
     return 0;

@@ -2,13 +2,13 @@
 
 /* A policy as it is given on a command line: as text, or as the name of a .json file. */
 
-#include "egress/policy.h"
+#include "egress/policy/policy.h"
 
 struct buf;
 struct cli_call;
 struct config;
 
-/* Whoever types the command is the operator. */
+/* The user of the command line is the operator. */
 int policy_from_arg(const char *arg, struct policy **ret_policy, struct err *err) MUST_USE;
 /* What --allow-host and --deny-host say, with groups and "public" among the hosts, and the
  * configured private entries of hosts that were named. `*ret_policy` stays NULL when nothing is

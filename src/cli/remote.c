@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/vec.h"
-#include "engine/config.h"
+#include "config/config.h"
 
-enum { CELL_MAX = 48, URL_MAX = 1024 };
+enum { URL_MAX = 1024 };
 
 const struct cli_option remote_only[] = {REMOTE_OPTIONS, {0}};
 
@@ -53,6 +52,16 @@ static void find_url(const struct config_server *server, struct buf *url)
         put_url(server, url);
 }
 
+/* Also when only the scheme is missing, as in 127.0.0.1:7070. */
+static int refuse_url(const struct cli_call *call, const char *url, struct err *err)
+{
+    bool has_scheme = strstr(url, "://") != NULL || url[0] == '\0';
+    return err_set(err, ERR_INVALID, "%s '%.80s' is not a server's address; write %s%.80s%s",
+                   cli_value(call, "url") != NULL ? "--url" : "SANDGLASS_URL", url,
+                   has_scheme ? "http://HOST:PORT, https://HOST or unix:/PATH" : "http://",
+                   has_scheme ? "" : url, has_scheme ? "" : ", https://HOST or unix:/PATH");
+}
+
 int remote_open(const struct cli_call *call, sg_client **ret_client, struct err *err)
 {
     AUTO_CONFIG struct config *config = NULL;
@@ -74,7 +83,9 @@ int remote_open(const struct cli_call *call, sg_client **ret_client, struct err 
     if (token.len > 0)
         explicit_bzero(token.ptr, token.len);
     if (*ret_client == NULL)
-        return err_set(err, ERR_INVALID, "'%.80s' is not a server's address", buf_cstr(&url));
+        return refuse_url(call, buf_cstr(&url), err);
+    if (cli_value(call, "cacert") != NULL)
+        sg_set_ca_file(*ret_client, cli_value(call, "cacert"));
     return 0;
 }
 
@@ -85,6 +96,11 @@ int remote_failed(const sg_client *client, struct err *err)
     for (enum err_code each = 0; each < ERR_COUNT; each++)
         if (strcmp(err_wire_name(each), code) == 0)
             known = each;
+    if (strcmp(code, "tls_error") == 0)
+        return err_set(err, known,
+                       "TLS to %.100s failed: %.150s; name the certificate of a private authority "
+                       "with --cacert FILE or SSL_CERT_FILE",
+                       sg_url(client), sg_error(client));
     if (sg_status(client) == 0)
         return err_set(err, known,
                        "no server answers at %.100s: %.150s; start one with 'sandglass serve', or "
@@ -92,11 +108,10 @@ int remote_failed(const sg_client *client, struct err *err)
                        sg_url(client), sg_error(client));
     if (known == ERR_UNAUTHORIZED) /* the server's words are for curl */
         return err_set(err, known,
-                       "the server does not know this token; set SANDGLASS_TOKEN to one that it "
-                       "does, or name its configuration with --config");
+                       "the server rejected the token; set SANDGLASS_TOKEN to a valid one, or name "
+                       "the server's configuration with --config");
     if (sg_status(client) < 300 && known == ERR_UNAVAILABLE) /* in the middle of its answer */
-        return err_set(err, known, "the connection to the server is lost: %.150s",
-                       sg_error(client));
+        return err_set(err, known, "lost the connection to the server: %.150s", sg_error(client));
     return err_set(err, known == ERR_INVALID ? ERR_CONFLICT : known, "%s", sg_error(client));
 }
 
@@ -113,6 +128,77 @@ int remote_call(sg_client *client, const char *method, const char *path, const c
     return result;
 }
 
+/* The sandbox of a session. */
+static int find_in_session(sg_client *client, const char *session, bool wakes, struct buf *ret_id,
+                           struct err *err)
+{
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf path = {0};
+    remote_path(&path, wakes ? "/v1/sessions/%s/use" : "/v1/sessions/%s", session);
+    if (remote_call(client, wakes ? "POST" : "GET", buf_cstr(&path), NULL, &answer, err) < 0)
+        return -1;
+    struct str id = remote_text(answer, wakes ? "id" : "sandbox");
+    if (id.len == 0)
+        return err_set(err, ERR_CONFLICT, "session '%.64s' is dormant: it has no sandbox now",
+                       session);
+    buf_put(ret_id, id);
+    return 0;
+}
+
+/* Whether `given` names a sandbox or a session. `ret_name` gets the sandbox's id, or what was given
+ * for the session. */
+static int find_kind(sg_client *client, const char *given, bool *ret_is_session,
+                     struct buf *ret_name, struct err *err)
+{
+    AUTO_JSON struct json_t *found = NULL;
+    AUTO_BUF struct buf path = {0}, session = {0};
+    bool is_session = str_starts(str_of(given), STR("session:"));
+    remote_path(&path, "/v1/sandboxes/%s", given);
+    remote_path(&session, "/v1/sessions/%s", given);
+    if (is_session) {
+        buf_put_cstr(ret_name, given + strlen("session:"));
+    } else if (remote_call(client, "GET", buf_cstr(&path), NULL, &found, err) == 0) {
+        buf_put(ret_name, remote_text(found, "id"));
+    } else if (err->code == ERR_FORBIDDEN) { /* a token that may use it and not look at it */
+        buf_put_cstr(ret_name, given);
+    } else if (err->code != ERR_NOT_FOUND) {
+        return -1;
+    } else if (remote_call(client, "GET", buf_cstr(&session), NULL, NULL, err) == 0) {
+        buf_put_cstr(ret_name, given);
+        is_session = true;
+    } else {
+        return err->code != ERR_NOT_FOUND
+                   ? -1
+                   : err_set(err, ERR_NOT_FOUND, "no sandbox or session '%.64s'", given);
+    }
+    *ret_is_session = is_session;
+    return 0;
+}
+
+int remote_find_kind(const struct cli_call *call, const char *given, bool *ret_is_session,
+                     struct buf *ret_name, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    if (remote_open(call, &client, err) < 0)
+        return -1;
+    return find_kind(client, given, ret_is_session, ret_name, err);
+}
+
+int remote_find_sandbox(const struct cli_call *call, const char *given, bool wakes,
+                        struct buf *ret_id, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_BUF struct buf name = {0};
+    bool is_session = false;
+    if (remote_open(call, &client, err) < 0 ||
+        find_kind(client, given, &is_session, &name, err) < 0)
+        return -1;
+    if (is_session)
+        return find_in_session(client, buf_cstr(&name), wakes, ret_id, err);
+    buf_put(ret_id, buf_str(&name));
+    return 0;
+}
+
 struct str remote_text(const struct json_t *object, const char *member)
 {
     struct str text = {0};
@@ -120,96 +206,11 @@ struct str remote_text(const struct json_t *object, const char *member)
     return text;
 }
 
-/* ---- tables -------------------------------------------------------------------------------- */
-
-static const struct json_t *member_of(const struct json_t *object, const char *path)
+static void remote_put_json(const struct json_t *answer, struct buf *out)
 {
-    struct str rest = str_of(path), part;
-    while (object != NULL && str_split(&rest, '.', &part)) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "%.*s", STR_ARG(part));
-        object = json_kind(object) == JSON_KIND_OBJECT ? json_get(object, name) : NULL;
-    }
-    return object;
-}
-
-static void put_text(struct str text, struct buf *out)
-{
-    size_t end = MIN(text.len, (size_t)CELL_MAX);
-    while (end < text.len && end > 0 && ((unsigned char)text.ptr[end] & 0xc0) == 0x80)
-        end--; /* not within a character */
-    cli_put_plain(out, str_slice(text, 0, end));
-}
-
-static void put_one(const struct json_t *value, struct buf *out)
-{
-    struct str text;
-    struct json_out json = {.buf = out};
-    if (json_to_str(value, &text))
-        put_text(text, out);
-    else
-        json_put_value(&json, value);
-}
-
-static void put_cell(const struct json_t *value, struct buf *out)
-{
-    enum json_kind kind = value == NULL ? JSON_KIND_NULL : json_kind(value);
-    bool is_list = kind == JSON_KIND_ARRAY;
-    size_t count = is_list ? json_len(value) : 1;
-    if (kind == JSON_KIND_NULL || count == 0)
-        buf_put_char(out, '-');
-    else
-        for (size_t i = 0; i < count; i++) {
-            buf_put_cstr(out, i == 0 ? "" : ",");
-            put_one(is_list ? json_at(value, i) : value, out);
-        }
-}
-
-static void put_row(const struct json_t *row, const struct remote_column *columns,
-                    const size_t *widths, struct buf *out)
-{
-    for (size_t i = 0; columns[i].member != NULL; i++) {
-        AUTO_BUF struct buf cell = {0};
-        if (row == NULL)
-            buf_put_cstr(&cell, columns[i].head);
-        else
-            put_cell(member_of(row, columns[i].member), &cell);
-        bool is_last = columns[i + 1].member == NULL;
-        buf_printf(out, "%-*s%s", is_last ? 0 : (int)widths[i], buf_cstr(&cell),
-                   is_last ? "\n" : "  ");
-    }
-}
-
-void remote_put_table(const struct json_t *rows, const struct remote_column *columns,
-                      struct buf *out)
-{
-    size_t widths[16] = {0};
-    bool is_list = json_kind(rows) == JSON_KIND_ARRAY;
-    bool has_head = columns[0].head != NULL;
-    size_t count = is_list ? json_len(rows) : 1;
-    for (size_t i = 0; columns[i].member != NULL; i++) {
-        widths[i] = has_head ? strlen(columns[i].head) : 0;
-        for (size_t k = 0; k < count; k++) {
-            AUTO_BUF struct buf cell = {0};
-            put_cell(member_of(is_list ? json_at(rows, k) : rows, columns[i].member), &cell);
-            widths[i] = MAX(widths[i], cell.len);
-        }
-    }
-    if (has_head)
-        put_row(NULL, columns, widths, out);
-    for (size_t k = 0; k < count; k++)
-        put_row(is_list ? json_at(rows, k) : rows, columns, widths, out);
-}
-
-void remote_put_lines(const struct json_t *texts, struct buf *out)
-{
-    for (size_t i = 0; texts != NULL && i < json_len(texts); i++) {
-        struct str text;
-        if (!json_to_str(json_at(texts, i), &text))
-            continue;
-        cli_put_plain(out, text);
-        buf_put_char(out, '\n');
-    }
+    struct json_out json = {.buf = out, .pretty = true};
+    json_put_value(&json, answer);
+    buf_put_char(out, '\n');
 }
 
 int remote_show(const struct cli_call *call, const char *method, const char *path, const char *body,
@@ -221,25 +222,46 @@ int remote_show(const struct cli_call *call, const char *method, const char *pat
     if (remote_open(call, &client, err) < 0 ||
         remote_call(client, method, path, body, &answer, err) < 0)
         return -1;
-    if (answer != NULL && cli_has(call, "json")) {
-        struct json_out json = {.buf = &out, .pretty = true};
-        json_put_value(&json, answer);
-        buf_put_char(&out, '\n');
-    } else if (answer != NULL && columns != NULL) {
+    if (answer != NULL && cli_has(call, "json"))
+        remote_put_json(answer, &out);
+    else if (answer != NULL && columns != NULL)
         remote_put_table(list == NULL ? answer : json_get(answer, list), columns, &out);
-    }
+    cli_print(buf_str(&out));
+    if (list != NULL && !cli_has(call, "json") && remote_text(answer, "next").len > 0)
+        (void)fprintf(stderr, "sandglass: only the first %zu are shown\n",
+                      json_len(json_get(answer, list)));
+    return EXIT_OK;
+}
+
+int remote_show_one(const struct cli_call *call, const char *path,
+                    const struct remote_column *columns, struct err *err)
+{
+    AUTO_CLIENT sg_client *client = NULL;
+    AUTO_JSON struct json_t *answer = NULL;
+    AUTO_BUF struct buf out = {0};
+    if (remote_open(call, &client, err) < 0 ||
+        remote_call(client, "GET", path, NULL, &answer, err) < 0)
+        return -1;
+    if (answer != NULL && cli_has(call, "json"))
+        remote_put_json(answer, &out);
+    else if (answer != NULL)
+        remote_put_block(answer, columns, &out);
     cli_print(buf_str(&out));
     return EXIT_OK;
 }
 
-/* `id=$(sandglass sandbox create)`: what a script wants of a table with one row. */
+/* `id=$(sandglass sandbox create)`: what a script wants of the table. */
 static const struct remote_column id_alone[] = {{"id", NULL}, {0}};
+
+const struct remote_column *remote_made_columns(const struct remote_column *columns)
+{
+    return isatty(STDOUT_FILENO) == 1 ? columns : id_alone;
+}
 
 int remote_show_made(const struct cli_call *call, const char *path, const char *body,
                      const struct remote_column *columns, struct err *err)
 {
-    bool person = isatty(STDOUT_FILENO) == 1;
-    return remote_show(call, "POST", path, body, NULL, person ? columns : id_alone, err);
+    return remote_show(call, "POST", path, body, NULL, remote_made_columns(columns), err);
 }
 
 void remote_put_text(const struct cli_call *call, const char *option, struct json_out *out)
@@ -298,9 +320,9 @@ void remote_path(struct buf *out, const char *format, const char *argument)
     sg_free(escaped);
 }
 
-void remote_file_path(struct buf *out, const char *sandbox, const char *door, const char *path)
+void remote_file_path(struct buf *out, const char *sandbox, const char *route, const char *path)
 {
     remote_path(out, "/v1/sandboxes/%s/", sandbox);
-    buf_put_cstr(out, door);
+    buf_put_cstr(out, route);
     remote_path(out, "?path=%s", path);
 }

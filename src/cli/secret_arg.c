@@ -3,18 +3,18 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/crypto/secret.h"
 #include "base/err.h"
-#include "base/secret.h"
 #include "cli/cli.h"
-#include "egress/opened.h"
-#include "engine/config.h"
+#include "config/config.h"
+#include "egress/keys/opened.h"
 
 static int add_configured(struct secrets *secrets, const struct config *config, struct str name,
                           struct err *err)
 {
     const struct config_bound_secret *bound = config_bound_secret(config, name);
     struct secret_rule rule;
-    /* What stands here may be a key that was pasted by mistake: it is not repeated. */
+    /* The argument may be a key that was pasted by mistake: it is not repeated. */
     if (bound == NULL)
         return err_set(err, ERR_INVALID,
                        "neither NAME=env:VARIABLE@HOST nor the NAME of a [secrets.NAME] in "
@@ -26,8 +26,8 @@ static int add_configured(struct secrets *secrets, const struct config *config, 
     return secrets_load(secrets, &rule, err);
 }
 
-static int add(struct secrets *secrets, const struct config *config, struct str text,
-               struct err *err)
+static int secret_arg_add(struct secrets *secrets, const struct config *config, struct str text,
+                          struct err *err)
 {
     struct secret_rule rule;
     if (str_find_char(text, '=') == text.len)
@@ -46,7 +46,7 @@ int secrets_from_args(const struct cli_call *call, const struct config *config,
             continue;
         if (secrets == NULL)
             secrets = secrets_new();
-        if (add(secrets, config, str_of(call->given[i].value), err) < 0)
+        if (secret_arg_add(secrets, config, str_of(call->given[i].value), err) < 0)
             return err_wrap(err, "--secret");
     }
     *ret_secrets = secrets;
@@ -65,7 +65,9 @@ int secrets_check_policy(const struct secrets *secrets, const struct policy *pol
 
 void secrets_guard_process(void)
 {
-    static const struct rlimit none = {0};
+    /* With 0 a core_pattern with a pipe still starts its program; jails inherit the limit and could
+     * not raise it. */
+    static const struct rlimit none = {1, 1};
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
 }

@@ -3,8 +3,8 @@
 /* Secrets as they are given on a command line: --secret NAME=env:VARIABLE@HOST, or --secret NAME of
  * a [secrets.NAME] in config.toml. */
 
-#include "egress/policy.h"
-#include "egress/secrets.h"
+#include "egress/keys/secrets.h"
+#include "egress/policy/policy.h"
 
 struct cli_call;
 struct config;

@@ -15,7 +15,7 @@ struct near {
     struct err failure;
 };
 
-static void tell(struct near *near, size_t more)
+static void transfer_tell(struct near *near, size_t more)
 {
     uint64_t before = near->done >> 24;
     near->done += more;
@@ -28,20 +28,20 @@ static void tell(struct near *near, size_t more)
         (void)fprintf(stderr, "\r%llu MiB", (unsigned long long)(near->done >> 20));
 }
 
-static int take(void *ctx, const char *bytes, size_t len)
+static int transfer_take(void *ctx, const char *bytes, size_t len)
 {
     struct near *near = ctx;
-    tell(near, len);
+    transfer_tell(near, len);
     return fd_write_all(near->fd, str_n(bytes, len), &near->failure);
 }
 
-static long give(void *ctx, char *out, size_t room)
+static long transfer_give(void *ctx, char *out, size_t room)
 {
     struct near *near = ctx;
     ssize_t count = read(near->fd, out, room);
     if (count < 0)
         return err_sys(&near->failure, errno, "read");
-    tell(near, (size_t)count);
+    transfer_tell(near, (size_t)count);
     return count;
 }
 
@@ -56,29 +56,29 @@ static int end_of(const struct near *near, sg_client *client, int result, struct
     return result < 0 ? remote_failed(client, err) : 0;
 }
 
-int transfer_down(const struct cli_call *call, const char *door, int fd, struct err *err)
+int transfer_down(const struct cli_call *call, const char *route, int fd, struct err *err)
 {
     AUTO_CLIENT sg_client *client = NULL;
     struct near near = {.fd = fd, .tells = isatty(2) == 1 && fd != STDOUT_FILENO};
     if (remote_open(call, &client, err) < 0)
         return -1;
-    return end_of(&near, client, sg_download(client, door, take, &near), err);
+    return end_of(&near, client, sg_download(client, route, transfer_take, &near), err);
 }
 
-int transfer_down_file(const struct cli_call *call, const char *door, const char *file,
+int transfer_down_file(const struct cli_call *call, const char *route, const char *file,
                        struct err *err)
 {
     AUTO_BUF struct buf part = {0};
     struct stat st;
     if (strcmp(file, "-") == 0)
-        return transfer_down(call, door, STDOUT_FILENO, err);
+        return transfer_down(call, route, STDOUT_FILENO, err);
     /* A device or a FIFO is written to; only a file can take a name. */
     bool is_file = stat(file, &st) < 0 || S_ISREG(st.st_mode);
     buf_printf(&part, "%s%s", file, is_file ? ".part" : "");
     AUTO_CLOSE int fd = open(buf_cstr(&part), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", buf_cstr(&part));
-    int done = transfer_down(call, door, fd, err);
+    int done = transfer_down(call, route, fd, err);
     if (done == 0 && is_file && rename(buf_cstr(&part), file) < 0)
         done = err_sys(err, errno, "rename '%s' to '%s'", buf_cstr(&part), file);
     if (done < 0 && is_file)
@@ -86,7 +86,7 @@ int transfer_down_file(const struct cli_call *call, const char *door, const char
     return done;
 }
 
-int transfer_up(const struct cli_call *call, const char *method, const char *door, int fd,
+int transfer_up(const struct cli_call *call, const char *method, const char *route, int fd,
                 struct json_t **ret_json, struct err *err)
 {
     AUTO_CLIENT sg_client *client = NULL;
@@ -97,8 +97,8 @@ int transfer_up(const struct cli_call *call, const char *method, const char *doo
         return -1;
     int64_t length = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
     near.total = length > 0 ? (uint64_t)length : 0;
-    int done =
-        sg_upload(client, method, door, give, &near, length, ret_json == NULL ? NULL : &text);
+    int done = sg_upload(client, method, route, transfer_give, &near, length,
+                         ret_json == NULL ? NULL : &text);
     done = end_of(&near, client, done, err);
     if (done == 0 && ret_json != NULL)
         done = json_parse(str_trim(str_of(text)), ret_json, err);

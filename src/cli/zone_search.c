@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 
@@ -78,6 +78,7 @@ void zone_search_put(const struct cli_call *call, bool with_path, struct buf *as
     if (include != NULL)
         json_key(&out, "include"), json_put_cstr(&out, include);
     put_flag(call, "ignore-case", "ignoreCase", &out);
+    put_flag(call, "search-all", "searchAll", &out);
     put_flag(call, "all", "all", &out);
     json_end_object(&out);
 }
@@ -98,6 +99,6 @@ int zone_search_print(const struct cli_call *call, struct str answer, struct err
     }
     cli_print(buf_str(&text));
     if (is_truncated)
-        (void)fputs("sandglass: there are more: narrow the pattern or the directory\n", stderr);
+        (void)fputs("sandglass: more results exist: narrow the pattern or the directory\n", stderr);
     return 0;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /* fs ... glob, grep and edit: what they ask for, and how their answers are printed, wherever the
- * zones lie. What is asked and answered is JSON (files/zones.h). */
+ * zones lie. What is asked and answered is JSON (files/zones/zones.h). */
 
 #include "base/str.h"
 
@@ -9,7 +9,7 @@ struct buf;
 struct cli_call;
 struct err;
 
-/* How many arguments a verb takes, itself included; 0 for one that is none of these. */
+/* How many arguments a verb takes, itself included; 0 for another verb. */
 size_t zone_search_args(const char *verb);
 /* "glob PATH PATTERN" and so on, as JSON; the path is in it for a server. */
 void zone_search_put(const struct cli_call *call, bool with_path, struct buf *asked);

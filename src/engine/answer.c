@@ -1,16 +1,23 @@
 /* Answers: delivered once, on a later turn of the loop than the verb was called in. */
 
+#include "engine/answer.h"
+
 #include <stdarg.h>
 
+#include "base/map.h"
 #include "engine/internal.h"
+#include "engine/key.h"
+#include "engine/quota.h"
+#include "engine/sandbox/sandbox_internal.h"
 
-static void run(struct loop_task *task)
+static void answer_run(struct loop_task *task)
 {
-    struct answer *answer = (struct answer *)((char *)task - offsetof(struct answer, task));
+    struct answer *answer = CONTAINER_OF(task, struct answer, task);
     struct engine *engine = answer->engine;
     engine->answers--;
     loop_release(engine->loop);
     key_end(answer->claim, answer->failed ? &answer->err : NULL);
+    quota_release(&answer->reservation);
     answer->deliver(answer, answer->failed ? &answer->err : NULL);
     if (answer->secret != NULL) {
         explicit_bzero(answer->secret, strlen(answer->secret));
@@ -39,7 +46,7 @@ void answer_give(struct answer *answer, const struct err *why)
     answer->failed = why != NULL;
     if (why != NULL)
         answer->err = *why;
-    answer->task.run = run;
+    answer->task.run = answer_run;
     loop_post(answer->engine->loop, &answer->task);
 }
 
@@ -57,7 +64,7 @@ void answer_fail(struct answer *answer, enum err_code code, const char *fmt, ...
 
 static void on_known(struct key_wait *wait, struct str object, const struct err *why)
 {
-    struct answer *answer = (struct answer *)((char *)wait - offsetof(struct answer, wait));
+    struct answer *answer = CONTAINER_OF(wait, struct answer, wait);
     if (why == NULL)
         answer->known(answer, object);
     answer_give(answer, why);

@@ -1,6 +1,7 @@
 #pragma once
 
-/* Who asks the engine, and the words that all its verbs share. Part of engine/engine.h. */
+/* The caller of an engine operation, and the types that all operations share. Part of
+ * engine/engine.h. */
 
 #include "base/arena.h"
 
@@ -24,11 +25,13 @@ struct engine_quota {
     int64_t sandboxes, memory_bytes, disk_bytes;
 };
 
-/* Who asks. */
+/* The caller of an operation. */
 struct engine_caller {
     struct str tenant;
     bool is_operator; /* may open private addresses */
     struct engine_quota quota;
+    struct str token, token_name; /* of its token, for records; empty: the engine itself */
+    bool may_approve;             /* its token has the scope `approve` */
     /* Makes a create repeatable: the same key gives the object that the first call made, CONFLICT
      * when it came with another `request_hash`. Empty for none. */
     struct str key;
@@ -43,6 +46,8 @@ struct engine_pairs {
     const struct engine_pair *items;
     size_t len;
 };
+/* A copy whose texts belong to `arena`. */
+struct engine_pairs pairs_dup(const struct engine_pairs *pairs, struct arena *arena);
 
 /* A page of a list: the newest last. */
 struct engine_page {

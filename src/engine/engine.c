@@ -3,20 +3,36 @@
 #include "engine/engine.h"
 
 #include "base/clock.h"
+#include "base/crypto/secret.h"
 #include "base/log.h"
-#include "base/secret.h"
-#include "engine/config.h"
+#include "base/map.h"
+#include "config/config.h"
+#include "engine/answer.h"
+#include "engine/approval/approval_internal.h"
+#include "engine/command/command_internal.h"
+#include "engine/feed_internal.h"
 #include "engine/internal.h"
+#include "engine/key.h"
 #include "engine/network.h"
-#include "engine/snapshot_build.h"
+#include "engine/provider.h"
+#include "engine/sandbox/ledger.h"
+#include "engine/sandbox/sandbox_internal.h"
+#include "engine/sandbox/variables.h"
+#include "engine/session/session_internal.h"
+#include "engine/snapshot/snapshot_build.h"
+#include "engine/snapshot/snapshot_internal.h"
+#include "engine/volume/volume_internal.h"
+#include "io/pool.h"
+#include "store/store.h"
 
-enum { POOL_THREADS = 4, POOL_QUEUE = 4096, STOP_TICK_MS = 5, FREE_WAIT_MS = 5000 };
-
-/* A new tier is a row here. */
-static const struct provider_table *const tables[ENGINE_TIER_COUNT] = {
-    [ENGINE_TIER_JAIL] = &provider_jail,
-    [ENGINE_TIER_ISOLATE] = &provider_isolate,
-    [ENGINE_TIER_MEMORY] = &provider_memory,
+enum {
+    TICK_MS = 200,
+    SWEEP_MS = 60000, /* TTLs of volumes, commands, keys; blobs */
+    POOL_THREADS = 4,
+    POOL_QUEUE = 4096,
+    STOP_TICK_MS = 5,
+    FREE_WAIT_MS = 5000,
+    ALIVE_MS = 2000
 };
 
 /* --- For the nouns --- */
@@ -35,7 +51,8 @@ int engine_provider(struct engine *engine, enum engine_tier tier, struct provide
                     struct err *err)
 {
     if (engine->tables[tier] == NULL)
-        return err_set(err, ERR_UNSUPPORTED, "the tier '%s' is not there", engine_tier_name(tier));
+        return err_set(err, ERR_UNSUPPORTED, "the tier '%s' is not available on this server",
+                       engine_tier_name(tier));
     if (engine->providers[tier] == NULL)
         return err_set(err, ERR_UNAVAILABLE, "the tier '%s' cannot be used: %s",
                        engine_tier_name(tier), engine->provider_whys[tier].msg);
@@ -54,27 +71,29 @@ int engine_check_caller(const struct engine *engine, const struct engine_caller 
 {
     loop_assert(engine->loop);
     if (engine->is_stopping)
-        return err_set(err, ERR_UNAVAILABLE, "the server stops");
+        return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
     if (caller->tenant.len == 0 || str_find_char(caller->tenant, '\n') != caller->tenant.len)
-        return err_set(err, ERR_INVALID, "a caller without a tenant");
+        return err_set(err, ERR_INVALID, "the token belongs to no tenant");
     return 0;
 }
 
 /* --- News from below --- */
 
-static void on_gone(struct engine *engine, struct str id, const struct err *why)
+static void engine_on_gone(struct engine *engine, struct str id, const struct err *why)
 {
     struct sandbox *sandbox = map_get(&engine->sandboxes, id);
     if (sandbox != NULL && sandbox->place != NULL)
         sandbox_lost(sandbox, SANDBOX_FAILED, why);
 }
 
-static void on_maker_gone(struct engine *engine, enum engine_tier tier, const struct err *why)
+static void on_process_gone(struct engine *engine, enum engine_tier tier, const struct err *why)
 {
     struct err err = {0};
-    engine->figures.makers_lost++;
+    engine->figures.processes_lost++;
     log_error("provider.gone", LOG_STR("tier", engine_tier_name(tier)), LOG_STR("error", why->msg));
-    (void)err_set(&err, ERR_UNAVAILABLE, "the maker of its place died: %s", why->msg);
+    (void)err_set(&err, ERR_UNAVAILABLE,
+                  "the process that runs the sandboxes of this tier died: %s", why->msg);
+    variables_drop(engine, tier);
     MAP_EACH (entry, &engine->sandboxes) {
         struct sandbox *sandbox = entry->value;
         if (sandbox->info.tier == tier && sandbox->place != NULL)
@@ -99,17 +118,24 @@ static void on_tick(void *ctx)
     session_tick(engine, now);
     volume_sweep(engine, now);
     command_tick(engine);
+    approval_tick(engine);
+    if (now >= engine->next_alive_ms) {
+        engine->next_alive_ms = now + ALIVE_MS;
+        store_mark_alive(engine->store);
+    }
     if (now < engine->next_sweep_ms)
         return;
     engine->next_sweep_ms = now + SWEEP_MS;
     key_sweep(engine);
     command_sweep(engine);
+    sandbox_retain(engine);
+    approval_sweep(engine);
     engine_sweep_blobs(engine);
 }
 
 /* --- Opening --- */
 
-static void open_providers(struct engine *engine)
+static void open_providers(struct engine *engine, const struct provider_table *const *tables)
 {
     for (unsigned tier = 0; tier < ENGINE_TIER_COUNT; tier++) {
         engine->tables[tier] = tables[tier];
@@ -124,15 +150,20 @@ static void open_providers(struct engine *engine)
     }
 }
 
-static int load(struct engine *engine, struct err *err)
+static int engine_load(struct engine *engine, struct err *err)
 {
     return store_last_event(engine->store, &engine->last_seq, err) < 0 ||
                    key_load(engine, err) < 0 || volume_load(engine, err) < 0 ||
                    snapshot_load(engine, err) < 0 || session_load(engine, err) < 0 ||
                    sandbox_load(engine, err) < 0 || command_load(engine, err) < 0 ||
-                   token_load(engine, err) < 0
+                   token_load(engine, err) < 0 || approval_load(engine, err) < 0
                ? -1
                : 0;
+}
+
+static void log_warning(UNUSED void *ctx, struct str text)
+{
+    log_warn("config.warning", LOG_VIEW("detail", text));
 }
 
 int engine_open(struct loop *loop, const struct engine_options *options, struct engine **ret_engine,
@@ -153,18 +184,27 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
         .data_dir = engine->data_dir,
         .program = options->program == NULL ? "/proc/self/exe" : options->program,
         .engine = engine,
-        .on_gone = on_gone,
-        .on_maker_gone = on_maker_gone,
+        .on_gone = engine_on_gone,
+        .on_process_gone = on_process_gone,
         .on_blocked = network_blocked,
         .on_moved = network_moved,
+        .on_state_begun = ledger_on_begun,
+        .on_state_restored = ledger_on_restored,
+        .on_state_lost = ledger_on_lost,
+        .on_stand = sandbox_stand,
+        .on_skipped = sandbox_skipped,
         .on_retry = on_retry,
+        .each_image = engine_each_image,
+        .each_disk = engine_each_disk,
     };
-    engine->groups = groups_new(engine);
-    open_providers(engine);
-    if (load(engine, err) < 0)
+    engine->groups = network_groups_new(engine);
+    open_providers(engine, options->tiers);
+    if (engine_load(engine, err) < 0)
         return err_wrap(err, "read the store");
+    engine_each_warning(engine, log_warning, NULL);
     engine_reconcile(engine);
     snapshot_build_configured(engine);
+    docs_open_service(engine);
     engine->tick = timer_new(loop, on_tick, engine);
     timer_set(engine->tick, TICK_MS, TICK_MS);
     *ret_engine = engine;
@@ -172,12 +212,12 @@ int engine_open(struct loop *loop, const struct engine_options *options, struct 
     return 0;
 }
 
-int engine_maker_pid(const struct engine *engine, enum engine_tier tier)
+int engine_tier_process_pid(const struct engine *engine, enum engine_tier tier)
 {
     const struct provider_table *table = engine->tables[tier];
-    return table == NULL || table->maker_pid == NULL || engine->providers[tier] == NULL
+    return table == NULL || table->process_pid == NULL || engine->providers[tier] == NULL
                ? 0
-               : table->maker_pid(engine->providers[tier]);
+               : table->process_pid(engine->providers[tier]);
 }
 
 const struct engine_dependencies *engine_dependencies(const struct engine *engine)
@@ -188,9 +228,9 @@ const struct engine_dependencies *engine_dependencies(const struct engine *engin
 bool engine_is_ready(const struct engine *engine, struct buf *ret_why)
 {
     if (engine->is_stopping)
-        buf_put_cstr(ret_why, "the server stops");
+        buf_put_cstr(ret_why, "the server is stopping");
     else if (engine->reclaiming > 0)
-        buf_put_cstr(ret_why, "what the last run left is being cleared");
+        buf_put_cstr(ret_why, "cleaning up what the previous run of the server left behind");
     else if (engine->not_ready[0] != '\0')
         buf_put_cstr(ret_why, engine->not_ready);
     return ret_why->len == 0;
@@ -250,7 +290,7 @@ void engine_stop(struct engine *engine, engine_done *done, void *ctx)
     loop_assert(engine->loop);
     struct answer *answer = answer_plain(engine, done, ctx);
     if (engine->is_stopping) {
-        answer_fail(answer, ERR_CONFLICT, "the engine stops already");
+        answer_fail(answer, ERR_CONFLICT, "the engine is already stopping");
         return;
     }
     engine->is_stopping = true;
@@ -267,11 +307,11 @@ void engine_stop(struct engine *engine, engine_done *done, void *ctx)
     timer_set(engine->tick, STOP_TICK_MS, STOP_TICK_MS);
 }
 
-static void ignore(UNUSED void *ctx, UNUSED const struct err *why)
+static void engine_ignore(UNUSED void *ctx, UNUSED const struct err *why)
 {
 }
 
-/* What lies aside stays aside; the rest is interrupted. */
+/* Paused sandboxes with saved files stay paused; the others are interrupted. */
 static void end_places(struct engine *engine)
 {
     struct err err = {0};
@@ -279,16 +319,17 @@ static void end_places(struct engine *engine)
     MAP_EACH (entry, &engine->sandboxes) {
         struct sandbox *sandbox = entry->value;
         struct place *place = sandbox->place;
-        if (place != NULL && sandbox->info.state == SANDBOX_PAUSED && sandbox->image.len > 0) {
+        if (place != NULL && sandbox->info.state == SANDBOX_PAUSED &&
+            (sandbox->image.len > 0 || sandbox->disk[0] != '\0')) {
             sandbox->place = NULL;
-            engine_table(engine, sandbox->info.tier)->sandbox_end(place, true, ignore, NULL);
+            engine_table(engine, sandbox->info.tier)->sandbox_end(place, true, engine_ignore, NULL);
         } else if (place != NULL) {
             sandbox_lost(sandbox, SANDBOX_INTERRUPTED, &err);
         }
     }
 }
 
-/* What is on its way comes to its end first: then nobody is left who could be called back. */
+/* Waits for all operations in progress, so that no call-back comes after this. */
 static void wait_until_still(struct engine *engine)
 {
     int64_t until = clock_now_ms() + FREE_WAIT_MS;
@@ -308,11 +349,13 @@ struct engine *engine_free(struct engine *engine)
     wait_until_still(engine);
     end_places(engine);
     for (unsigned tier = 0; tier < ENGINE_TIER_COUNT; tier++) {
+        variables_drop(engine, (enum engine_tier)tier);
         if (engine->providers[tier] != NULL)
             engine->tables[tier]->close(engine->providers[tier]);
         engine->providers[tier] = NULL; /* what the store still answers finds none */
     }
-    engine->groups = groups_free(engine->groups);
+    engine->groups = network_groups_free(engine->groups);
+    docs_close_service(engine);
     zone_done_all(engine);
     (void)pool_free(engine->pool);
     answer_give(engine->stop_answer, NULL);
@@ -334,8 +377,10 @@ struct engine *engine_free(struct engine *engine)
     vec_done(&engine->unremoved);
     command_done_all(engine);
     token_done_all(engine);
+    approval_done_all(engine);
     session_done_all(engine);
     volume_done_all(engine);
+    vec_done(&engine->kept);
     snapshot_done_all(engine);
     key_done(engine);
     (void)secret_free(engine->seal_key);

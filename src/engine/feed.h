@@ -8,11 +8,13 @@
 #define EVENT_MAP(X)                                                                               \
     X(SANDBOX_CREATED, "sandbox.created")                                                          \
     X(SANDBOX_STATE, "sandbox.state")                                                              \
+    X(SANDBOX_EXPIRING, "sandbox.expiring")                                                        \
     X(SANDBOX_UPDATED, "sandbox.updated")                                                          \
     X(SANDBOX_CHECKPOINT, "sandbox.checkpoint")                                                    \
     X(SANDBOX_ROLLBACK, "sandbox.rollback")                                                        \
     X(SANDBOX_DELETED, "sandbox.deleted")                                                          \
     X(NETWORK_BLOCKED, "network.blocked")                                                          \
+    X(NETWORK_UNRESOLVED, "network.unresolved")                                                    \
     X(COMMAND_STARTED, "command.started")                                                          \
     X(COMMAND_ENDED, "command.ended")                                                              \
     X(SESSION_CREATED, "session.created")                                                          \
@@ -25,7 +27,15 @@
     X(SNAPSHOT_BUILDING, "snapshot.building")                                                      \
     X(SNAPSHOT_READY, "snapshot.ready")                                                            \
     X(SNAPSHOT_FAILED, "snapshot.failed")                                                          \
-    X(SNAPSHOT_DELETED, "snapshot.deleted")
+    X(SNAPSHOT_DELETED, "snapshot.deleted")                                                        \
+    X(APPROVAL_REQUESTED, "approval.requested")                                                    \
+    X(APPROVAL_DECIDED, "approval.decided")                                                        \
+    X(APPROVAL_USED, "approval.used")                                                              \
+    X(APPROVAL_EXPIRED, "approval.expired")                                                        \
+    X(APPROVAL_VOID, "approval.void")                                                              \
+    X(DOCS_READY, "docs.ready")                                                                    \
+    X(DOCS_FAILED, "docs.failed")                                                                  \
+    X(DOCS_VECTORS, "docs.vectors")
 
 enum event_kind {
 #define X(name, wire) EVENT_##name,
@@ -33,10 +43,10 @@ enum event_kind {
 #undef X
         EVENT_KIND_COUNT
 };
-const char *event_kind_name(enum event_kind kind);
+const char *feed_event_name(enum event_kind kind);
 
 struct event {
-    uint64_t seq; /* grows; the place to go on from */
+    uint64_t seq; /* increases; where a subscriber continues */
     int64_t date_ms;
     enum event_kind kind;
     struct str tenant;

@@ -1,7 +1,11 @@
 #include "engine/figures.h"
 
-#include "engine/command_internal.h"
+#include "base/map.h"
+#include "engine/command/command_internal.h"
 #include "engine/internal.h"
+#include "engine/sandbox/sandbox_internal.h"
+#include "engine/sandbox/variables.h"
+#include "store/store.h"
 
 static size_t count_running(const struct engine *engine)
 {
@@ -27,8 +31,13 @@ struct engine_figures engine_figures(const struct engine *engine)
         const struct sandbox *sandbox = entry->value;
         if (!sandbox->is_helper)
             figures.sandboxes[sandbox->info.tier][sandbox->info.state]++;
+        if (sandbox->info.state != SANDBOX_RUNNING)
+            continue;
+        figures.memory_limit_bytes += sandbox->info.limits.memory_bytes;
+        figures.disk_limit_bytes += sandbox->info.limits.disk_bytes;
     }
     look_at_pools(engine, &figures);
+    variables_count(engine, &figures.variables);
     figures.sessions = engine->sessions.len;
     figures.volumes = engine->volumes.len;
     figures.snapshots = engine->snapshots.len;

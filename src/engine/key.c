@@ -1,9 +1,20 @@
-/* Idempotency keys: a create that is repeated gives what the first one made. */
+/* Idempotency keys: a create that is repeated gives what the first one made.
+ *
+ * A hash of the body decides whether a request is the same, and a body may contain secrets. The
+ * store therefore has HMACs under the server's sealing key: a plain hash would let a reader of the
+ * database try guesses. */
+
+#include "engine/key.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/crypto/hash.h"
+#include "base/log.h"
+#include "base/map.h"
 #include "engine/internal.h"
+#include "engine/keyring.h"
+#include "store/store.h"
 
 struct key {
     char *hash, *object;
@@ -19,6 +30,23 @@ void key_put_id(const struct engine_caller *caller, struct buf *out)
     buf_put(out, caller->key);
 }
 
+/* Before each HMAC; rows of older versions have the plain hash and lack it. */
+static const struct str mark = {"hmac.", 5};
+
+enum { KEPT_SIZE = 5 + HASH_HEX_SIZE };
+
+/* What is kept of a request's hash. */
+static int keep_hash(struct engine *engine, struct str id, struct str request_hash,
+                     char out[KEPT_SIZE], struct err *err)
+{
+    AUTO_BUF struct buf text = {0};
+    buf_printf(&text, "%zu\n", id.len);
+    buf_put(&text, id);
+    buf_put(&text, request_hash);
+    memcpy(out, mark.ptr, mark.len);
+    return keyring_hash(engine, "idempotency key", buf_str(&text), out + mark.len, err);
+}
+
 static struct key *key_free(struct key *key)
 {
     if (key != NULL) {
@@ -32,10 +60,11 @@ static struct key *key_free(struct key *key)
 int key_refuse(struct str key, struct err *err)
 {
     bool is_shown = key.len <= 100 && str_is_utf8(key);
-    return err_set(err, ERR_CONFLICT,
-                   "Idempotency-Key%s%.*s%s came with another request before; use a new one",
-                   is_shown ? " '" : "", is_shown ? (int)key.len : 0, is_shown ? key.ptr : "",
-                   is_shown ? "'" : "");
+    return err_set(
+        err, ERR_CONFLICT,
+        "Idempotency-Key%s%.*s%s was already used with a different request; use a new key",
+        is_shown ? " '" : "", is_shown ? (int)key.len : 0, is_shown ? key.ptr : "",
+        is_shown ? "'" : "");
 }
 
 int key_find(struct engine *engine, const struct engine_caller *caller, struct str *ret_object,
@@ -45,12 +74,15 @@ int key_find(struct engine *engine, const struct engine_caller *caller, struct s
     if (caller->key.len == 0)
         return 0;
     if (caller->key.len > 255)
-        return err_set(err, ERR_INVALID, "Idempotency-Key: longer than 255 bytes");
+        return err_set(err, ERR_INVALID, "Idempotency-Key: must have at most 255 bytes");
     key_put_id(caller, &id);
+    char kept[KEPT_SIZE];
+    if (keep_hash(engine, buf_str(&id), caller->request_hash, kept, err) < 0)
+        return err_wrap(err, "Idempotency-Key");
     const struct key *key = map_get(&engine->keys, buf_str(&id));
     if (key == NULL)
         return 0;
-    if (!str_eq(str_of(key->hash), caller->request_hash))
+    if (strlen(key->hash) != strlen(kept) || !hash_equal(key->hash, kept, strlen(kept)))
         return key_refuse(caller->key, err);
     *ret_object = str_of(key->object);
     return 1;
@@ -70,8 +102,8 @@ static char *copy_of(struct str text)
     return copy;
 }
 
-static void add(struct engine *engine, struct str id, struct str hash, struct str object,
-                int64_t created_ms)
+static void key_add(struct engine *engine, struct str id, struct str hash, struct str object,
+                    int64_t created_ms)
 {
     struct key *key = mem_alloc(sizeof *key);
     key->hash = copy_of(hash);
@@ -80,11 +112,19 @@ static void add(struct engine *engine, struct str id, struct str hash, struct st
     (void)key_free(map_put(&engine->keys, id, key));
 }
 
-void key_put(struct engine *engine, struct str id, struct str hash, struct str object,
+void key_put(struct engine *engine, struct str id, struct str request_hash, struct str object,
              struct store_batch *batch)
 {
     int64_t now = clock_date_ms();
-    add(engine, id, hash, object, now);
+    char kept[KEPT_SIZE];
+    struct err err;
+    struct str hash = mark;
+    if (keep_hash(engine, id, request_hash, kept, &err) == 0)
+        hash = str_of(kept);
+    else /* key_find worked, and the key file went since: this key fits no request, so a repeated
+            one is refused and makes nothing twice */
+        log_warn("key.hash", LOG_STR("error", err.msg));
+    key_add(engine, id, hash, object, now);
     store_put(
         batch, &store_idempotency_keys,
         &(struct store_key){.id = id, .request_hash = hash, .object = object, .created_ms = now});
@@ -164,12 +204,35 @@ void key_sweep(struct engine *engine)
 static void load(void *ctx, const void *data)
 {
     const struct store_key *row = data;
-    add(ctx, row->id, row->request_hash, row->object, row->created_ms);
+    key_add(ctx, row->id, row->request_hash, row->object, row->created_ms);
 }
 
 int key_load(struct engine *engine, struct err *err)
 {
     return store_each(engine->store, &store_idempotency_keys, load, engine, err);
+}
+
+/* Rows of an older version, with the plain hash, become such as are written today. */
+void key_reconcile(struct engine *engine, struct store_batch *batch)
+{
+    MAP_EACH (entry, &engine->keys) {
+        struct key *key = entry->value;
+        char kept[KEPT_SIZE];
+        struct err err;
+        if (str_starts(str_of(key->hash), mark))
+            continue;
+        if (keep_hash(engine, entry->key, str_of(key->hash), kept, &err) < 0) {
+            log_warn("reconcile.key", LOG_STR("error", err.msg));
+            return;
+        }
+        free(key->hash);
+        key->hash = copy_of(str_of(kept));
+        store_put(batch, &store_idempotency_keys,
+                  &(struct store_key){.id = entry->key,
+                                      .request_hash = str_of(key->hash),
+                                      .object = str_of(key->object),
+                                      .created_ms = key->created_ms});
+    }
 }
 
 void key_done(struct engine *engine)

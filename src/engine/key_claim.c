@@ -1,11 +1,13 @@
-/* Keys of creates that take a while: whoever repeats one meanwhile waits for the first call and
- * gets its answer. The key holds from when the object's record has it (key_keep); a call that fails
- * leaves its key free. */
+/* Keys of creates that take a while: a repeated call waits for the first one and gets its answer.
+ * The key is taken once the object's record has it (key_keep); a call that fails leaves its key
+ * free. */
 
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "base/crypto/hash.h"
+#include "base/map.h"
 #include "engine/internal.h"
+#include "engine/key.h"
 
 struct key_claim {
     struct key_claim *next;
@@ -16,7 +18,7 @@ struct key_claim {
     struct key_wait *waits, **last_wait;
 };
 
-static struct key_claim *find(const struct engine *engine, struct str id)
+static struct key_claim *key_claim_find(const struct engine *engine, struct str id)
 {
     struct key_claim *claim = engine->claims;
     while (claim != NULL && !str_eq(str_of(claim->id), id))
@@ -39,8 +41,8 @@ static struct key_claim *claim_new(struct engine *engine, const struct engine_ca
     return claim;
 }
 
-static void wait_for(struct key_claim *claim, const struct engine_caller *caller,
-                     struct key_wait *wait)
+static void key_claim_wait_for(struct key_claim *claim, const struct engine_caller *caller,
+                               struct key_wait *wait)
 {
     (void)snprintf(wait->hash, sizeof wait->hash, "%.*s", STR_ARG(caller->request_hash));
     wait->next = NULL;
@@ -55,7 +57,8 @@ bool key_is_taken(struct engine *engine, const struct engine_caller *caller, key
         return false;
     key_put_id(caller, &id);
     struct str object = key_object(engine, buf_str(&id));
-    return find(engine, buf_str(&id)) != NULL || (object.len > 0 && is_there(engine, object));
+    return key_claim_find(engine, buf_str(&id)) != NULL ||
+           (object.len > 0 && is_there(engine, object));
 }
 
 enum key_found key_claim(struct engine *engine, const struct engine_caller *caller,
@@ -67,13 +70,13 @@ enum key_found key_claim(struct engine *engine, const struct engine_caller *call
     if (caller->key.len == 0)
         return KEY_FREE;
     key_put_id(caller, &id);
-    struct key_claim *first = find(engine, buf_str(&id));
+    struct key_claim *first = key_claim_find(engine, buf_str(&id));
     if (first != NULL) {
         if (first->hash[0] != '\0' && !str_eq(str_of(first->hash), caller->request_hash)) {
             (void)key_refuse(caller->key, err);
             return KEY_REFUSED;
         }
-        wait_for(first, caller, wait);
+        key_claim_wait_for(first, caller, wait);
         return KEY_WAITS;
     }
     int known = key_find(engine, caller, &object, err);
@@ -102,7 +105,8 @@ void key_keep(struct key_claim *claim, struct str object, struct store_batch *ba
     key_put(claim->engine, str_of(claim->id), str_of(claim->hash), object, batch);
 }
 
-static void tell(const struct key_claim *claim, struct key_wait *wait, const struct err *why)
+static void key_claim_tell(const struct key_claim *claim, struct key_wait *wait,
+                           const struct err *why)
 {
     struct err err = {0};
     if (why == NULL && strcmp(claim->hash, wait->hash) != 0) {
@@ -124,7 +128,7 @@ void key_end(struct key_claim *claim, const struct err *why)
         key_drop(claim->engine, str_of(claim->id));
     for (struct key_wait *wait = claim->waits, *next; wait != NULL; wait = next) {
         next = wait->next; /* it is its caller's from now on */
-        tell(claim, wait, why);
+        key_claim_tell(claim, wait, why);
     }
     free(claim->id);
     free(claim->object);

@@ -2,11 +2,16 @@
 
 #include <limits.h>
 
-#include "base/seal.h"
-#include "base/secret.h"
-#include "egress/opened.h"
-#include "egress/secrets.h"
-#include "engine/config.h"
+#include "base/crypto/hash.h"
+#include "base/crypto/seal.h"
+#include "base/crypto/secret.h"
+#include "base/format/json.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "config/config.h"
+#include "egress/keys/opened.h"
+#include "egress/keys/secrets.h"
+#include "engine/internal.h"
 
 /* What stands for the sealed value of a secret that the configuration has. */
 static const struct str is_kept = {"-", 1};
@@ -27,16 +32,18 @@ static int rule_of(const struct sandbox_secret *secret, size_t index, struct sec
     if (secret_rule_set_name(&rule, secret->name, &why) < 0)
         return wrong(err, index, ".name", why.msg);
     if (secret->host_count == 0)
-        return wrong(err, index, ".hosts", "names no host that it may be sent to");
+        return wrong(err, index, ".hosts",
+                     "must name at least one host that the secret may be sent to");
     for (size_t i = 0; i < secret->host_count; i++)
         if (secret_rule_add_place(&rule, secret->hosts[i], &why) < 0)
             return wrong(err, index, ".hosts",
-                         why.code == ERR_LIMIT ? "too many"
-                                               : "a host is exact, HOST or HOST:PORT, without *");
+                         why.code == ERR_LIMIT
+                             ? "too many"
+                             : "each host must be an exact HOST or HOST:PORT, without *");
     for (size_t i = 0; i < secret->header_count; i++)
         if (secret_rule_add_header(&rule, secret->headers[i], &why) < 0)
             return wrong(err, index, ".headers",
-                         "names of request headers that a key may be sent in");
+                         "must be names of request headers that may carry a key");
     *ret_rule = rule;
     return 0;
 }
@@ -56,7 +63,7 @@ static int check_configured(const struct engine *engine, const struct engine_cal
     if (secret->sealed.len == 0 &&
         secret->name.len + secret->value.len + secret->host_count + secret->header_count > 0)
         return wrong(err, index, "",
-                     "'config' names a secret of the configuration and stands alone");
+                     "'config' names a secret of the configuration and allows no other member");
     /* The same words for what is not there and what is not theirs. */
     if (bound == NULL || !is_given_to(bound, caller))
         return wrong(err, index, ".config",
@@ -92,10 +99,11 @@ int keyring_check(const struct engine *engine, const struct engine_caller *calle
         for (size_t k = 0; k < i; k++)
             if ((secret->name.len > 0 && str_eq(secret->name, secrets->items[k].name)) ||
                 (is_configured && str_eq(secret->config, secrets->items[k].config)))
-                return wrong(err, i, "", "is there twice");
+                return wrong(err, i, "", "is given twice");
         if (policy != NULL && opened_check_rule(&rule, policy, "", &why) < 0)
             return wrong(err, i, ".hosts",
-                         "a host that may not be reached; let 'network' allow it, with its port");
+                         "the network policy does not allow this host; let 'network' allow it, "
+                         "with its port");
     }
     return 0;
 }
@@ -121,6 +129,18 @@ static void put_purpose(struct str tenant, const struct sandbox_secret *secret, 
         buf_printf(out, "\n#%.*s", STR_ARG(secret->headers[i]));
 }
 
+int keyring_hash(struct engine *engine, const char *use, struct str text, char out[HASH_HEX_SIZE],
+                 struct err *err)
+{
+    AUTO_BUF struct buf whole = {0};
+    if (open_key(engine, err) < 0)
+        return -1;
+    buf_printf(&whole, "%s\n", use);
+    buf_put(&whole, text);
+    hash_hmac_hex(secret_reveal(engine->seal_key), buf_str(&whole), out);
+    return 0;
+}
+
 static int unseal(struct engine *engine, struct str tenant, const struct sandbox_secret *secret,
                   struct buf *out, struct err *err)
 {
@@ -141,7 +161,8 @@ static const struct str *dup_list(const struct str *list, size_t count, struct a
     return items;
 }
 
-static const struct sandbox_secret *find(const struct sandbox_secrets *secrets, struct str name)
+static const struct sandbox_secret *keyring_find(const struct sandbox_secrets *secrets,
+                                                 struct str name)
 {
     for (size_t i = 0; secrets != NULL && i < secrets->len; i++)
         if (secrets->items[i].config.len == 0 && str_eq(secrets->items[i].name, name))
@@ -157,8 +178,9 @@ static bool is_same_list(const struct str *a, size_t a_count, const struct str *
     return is_same;
 }
 
-/* Its value: its own, or the sealed one that came along or was there before. That one stays with
- * its hosts: else whoever may change a sandbox could have its keys sent to himself. */
+/* The value of a secret: the one that is given, or the sealed one that was passed along or existed
+ * before. A sealed value keeps its hosts: otherwise a caller that may change a sandbox could have
+ * its keys sent to a host of their own. */
 static int seal_one(struct engine *engine, struct str tenant, const struct sandbox_secret *given,
                     const struct sandbox_secret *before, struct sandbox_secret *kept,
                     struct arena *arena, struct err *err)
@@ -171,7 +193,7 @@ static int seal_one(struct engine *engine, struct str tenant, const struct sandb
         if (!is_same_list(from->hosts, from->host_count, given->hosts, given->host_count) ||
             !is_same_list(from->headers, from->header_count, given->headers, given->header_count))
             return err_set(err, ERR_INVALID,
-                           "secret %.*s: for other hosts or headers give its value again",
+                           "secret %.*s: to change its hosts or headers, give its value again",
                            STR_ARG(given->name));
         kept->sealed = arena_dup(arena, from->sealed);
         return 0;
@@ -190,7 +212,7 @@ static int keep_configured(const struct engine *engine, struct arena *arena,
 {
     const struct config_bound_secret *bound = config_bound_secret(engine->config, kept->config);
     if (bound == NULL)
-        return err_set(err, ERR_NOT_FOUND, "the configuration has no [secrets.%.*s] any more",
+        return err_set(err, ERR_NOT_FOUND, "the configuration no longer has a secret '%.*s'",
                        STR_ARG(kept->config));
     kept->sealed = is_kept;
     kept->name = arena_dup(arena, bound->variable);
@@ -216,9 +238,10 @@ int keyring_keep(struct engine *engine, struct str tenant, const struct sandbox_
             .host_count = given->host_count,
             .header_count = given->header_count,
         };
-        if ((given->config.len > 0 ? keep_configured(engine, arena, &items[i], err)
-                                   : seal_one(engine, tenant, given, find(before, given->name),
-                                              &items[i], arena, err)) < 0)
+        if ((given->config.len > 0
+                 ? keep_configured(engine, arena, &items[i], err)
+                 : seal_one(engine, tenant, given, keyring_find(before, given->name), &items[i],
+                            arena, err)) < 0)
             return -1;
     }
     *ret_kept = (struct sandbox_secrets){items, secrets->len};
@@ -227,13 +250,34 @@ int keyring_keep(struct engine *engine, struct str tenant, const struct sandbox_
 
 /* --- Opening --- */
 
+/* A session works without a key that is not set; the gateway reports that to a program that uses
+ * the key. */
+static int open_of_dependency(const struct engine *engine, struct str name, struct secrets *secrets,
+                              struct err *err)
+{
+    const struct config_bound_secret *bound = config_bound_secret(engine->config, name);
+    struct secret_rule rule;
+    struct err why = {0};
+    if (bound == NULL) {
+        log_info("secret.gone", LOG_VIEW("secret", name));
+        return 0;
+    }
+    if (config_secret_rule(bound, &rule, err) < 0)
+        return -1;
+    if (bound->value != NULL && secrets_add(secrets, &rule, secret_reveal(bound->value), &why) == 0)
+        return 0;
+    return secrets_add_missing(secrets, &rule, err);
+}
+
 static int open_configured(const struct engine *engine, const struct sandbox_secret *secret,
                            struct secrets *secrets, struct err *err)
 {
     const struct config_bound_secret *bound = config_bound_secret(engine->config, secret->config);
     struct secret_rule rule;
+    if (str_starts(secret->config, STR(CONFIG_OF_DEPENDENCY)))
+        return open_of_dependency(engine, secret->config, secrets, err);
     if (bound == NULL)
-        return err_set(err, ERR_NOT_FOUND, "the configuration has no [secrets.%.*s] any more",
+        return err_set(err, ERR_NOT_FOUND, "the configuration no longer has [secrets.%.*s]",
                        STR_ARG(secret->config));
     if (config_secret_rule(bound, &rule, err) < 0)
         return -1;
@@ -275,15 +319,6 @@ int keyring_open(struct engine *engine, struct str tenant, const struct sandbox_
 
 /* --- The store --- */
 
-static void put_list(struct json_out *out, const char *key, const struct str *list, size_t count)
-{
-    json_key(out, key);
-    json_begin_array(out);
-    for (size_t i = 0; i < count; i++)
-        json_put_str(out, list[i]);
-    json_end_array(out);
-}
-
 void keyring_put_json(const struct sandbox_secrets *kept, struct json_out *out)
 {
     json_begin_array(out);
@@ -293,8 +328,8 @@ void keyring_put_json(const struct sandbox_secrets *kept, struct json_out *out)
         json_key(out, "name"), json_put_str(out, secret->name);
         json_key(out, "config"), json_put_str(out, secret->config);
         json_key(out, "sealed"), json_put_str(out, secret->sealed);
-        put_list(out, "hosts", secret->hosts, secret->host_count);
-        put_list(out, "headers", secret->headers, secret->header_count);
+        json_key(out, "hosts"), json_put_texts(out, secret->hosts, secret->host_count);
+        json_key(out, "headers"), json_put_texts(out, secret->headers, secret->header_count);
         json_end_object(out);
     }
     json_end_array(out);

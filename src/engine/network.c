@@ -4,16 +4,22 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "egress/authority.h"
-#include "egress/effective.h"
-#include "egress/opened.h"
-#include "egress/secrets.h"
-#include "egress/settings.h"
-#include "engine/config.h"
+#include "base/map.h"
+#include "config/config.h"
+#include "egress/keys/authority.h"
+#include "egress/keys/opened.h"
+#include "egress/keys/secrets.h"
+#include "egress/net/effective.h"
+#include "egress/policy/settings.h"
+#include "engine/feed_internal.h"
+#include "engine/internal.h"
+#include "engine/sandbox/sandbox_internal.h"
+#include "io/pool.h"
+#include "store/store.h"
 
 enum {
     GROUPS_FRESH_MS = 60000,
-    BLOCKED_MAX = 256, /* hosts of one sandbox and policy that are told of */
+    BLOCKED_MAX = 256, /* hosts of one sandbox and policy that are reported */
 };
 
 /* --- Groups --- */
@@ -30,7 +36,7 @@ struct groups {
 
 struct looking {
     struct job job;
-    struct groups *groups; /* NULL: nobody waits any more */
+    struct groups *groups; /* NULL: no caller waits any more */
     struct group_sources sources;
     struct buf servers; /* that they point to */
     struct group_hosts hosts[GROUP_COUNT];
@@ -96,17 +102,17 @@ static void look_up(struct groups *groups)
     config_group_sources(groups->engine->config, &looking->servers, &looking->sources);
     groups->looking = looking;
     if (pool_submit(groups->engine->pool, &looking->job, &err) < 0)
-        look_done(&looking->job, true); /* the next who asks tries again */
+        look_done(&looking->job, true); /* the next caller tries again */
 }
 
-struct groups *groups_new(struct engine *engine)
+struct groups *network_groups_new(struct engine *engine)
 {
     struct groups *groups = mem_alloc(sizeof *groups);
     groups->engine = engine;
     return groups;
 }
 
-struct groups *groups_free(struct groups *groups)
+struct groups *network_groups_free(struct groups *groups)
 {
     if (groups == NULL)
         return NULL;
@@ -153,7 +159,7 @@ static int use_groups(struct engine *engine, unsigned named, struct effective_so
     if (!groups->is_known || clock_now_ms() - groups->known_ms > GROUPS_FRESH_MS)
         look_up(groups);
     if (!groups->is_known)
-        return err_set(err, ERR_BUSY, "the hosts of its groups are being looked up; try again");
+        return err_set(err, ERR_BUSY, "the hosts of its groups are being resolved; try again");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
         if ((named & 1U << i) == 0)
             continue;
@@ -216,11 +222,11 @@ static void make_authority(struct network *network, struct network *before)
 }
 
 static void fill_limits(const struct engine *engine, const struct sandbox_limits *limits,
-                        struct porter_limits *out)
+                        struct egress_proxy_limits *out)
 {
     const struct config_egress *egress = &engine->config->egress;
 #define PICK(own, fallback) ((own) != 0 ? (own) : (fallback))
-    *out = (struct porter_limits){
+    *out = (struct egress_proxy_limits){
         .connections = PICK(limits->net_connections, egress->connections),
         .bytes_per_second = PICK(limits->net_bytes_per_second, egress->bytes_per_second),
         .bytes_total = PICK(limits->net_bytes_total, egress->bytes_total),
@@ -294,7 +300,7 @@ struct network *network_free(struct network *network)
 static void put_lines(const struct network *network, bool in_jail, struct buf *out)
 {
     if (in_jail && network_is_offline(network)) {
-        settings_put(SETTINGS_PROXY_PORT, NULL, out); /* who tells that there is none */
+        settings_put(SETTINGS_PROXY_PORT, NULL, out); /* the proxy reports: no network */
     } else if (in_jail) {
         const char *roots = network->authority != NULL            ? NETWORK_CA_FILE
                             : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
@@ -335,6 +341,7 @@ void network_moved(struct engine *engine, struct str id, int64_t bytes)
     struct sandbox *sandbox = map_get(&engine->sandboxes, id);
     if (sandbox != NULL)
         sandbox->net_moved += bytes;
+    engine->figures.net_bytes += (uint64_t)MAX(bytes, (int64_t)0);
 }
 
 /* "blocked HOST:PORT: why" says who refused, for those who do not know this gate. */
@@ -372,14 +379,19 @@ void network_blocked(struct engine *engine, struct str id, const char *channel, 
     bool is_last = false;
     if (sandbox == NULL || !is_new_block(sandbox, host, port, reason, &is_last))
         return;
+    bool is_unresolved = strcmp(reason, verdict_reason_name(VERDICT_NOT_RESOLVED)) == 0;
     if (is_last)
-        buf_put_cstr(&detail, "more hosts are blocked by policy; no more of them are told");
+        buf_put_cstr(&detail, "more hosts could not be reached; they are not reported");
+    else if (is_unresolved)
+        buf_put_cstr(&detail, text);
     else
         put_detail(host, port, text, &detail);
-    log_info("network.blocked", LOG_VIEW("sandbox", id), LOG_VIEW("detail", buf_str(&detail)),
-             LOG_STR("reason", reason), LOG_STR("channel", channel));
+    log_info(is_unresolved ? "network.unresolved" : "network.blocked", LOG_VIEW("sandbox", id),
+             LOG_VIEW("detail", buf_str(&detail)), LOG_STR("reason", reason),
+             LOG_STR("channel", channel));
     struct store_batch *batch = store_begin(engine->store);
-    feed_publish(engine, batch, EVENT_NETWORK_BLOCKED, sandbox->info.tenant, sandbox->info.id,
-                 sandbox->info.id, reason, buf_cstr(&detail));
+    feed_publish(engine, batch, is_unresolved ? EVENT_NETWORK_UNRESOLVED : EVENT_NETWORK_BLOCKED,
+                 sandbox->info.tenant, sandbox->info.id, sandbox->info.id, reason,
+                 buf_cstr(&detail));
     store_commit(batch, STORE_QUICK, NULL, NULL);
 }

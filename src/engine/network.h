@@ -1,12 +1,13 @@
 #pragma once
 
-/* What one place may reach, and with what: a sandbox's policy as it comes to on this machine, the
- * values of its secrets, the authority that opens their hosts, its limits.
+/* What one place may reach, and with what: the effective policy of a sandbox on this machine, the
+ * values of its secrets, the certificate authority for their hosts, its limits.
  *
- * Made anew at every change and for every place, constant after that, shared by whoever holds a
- * reference. Placeholders are new with every place; a change in a living one keeps them. */
+ * A new one is made at every change and for every place; it is constant and reference-counted. Each
+ * place gets new placeholders; a change in a running place keeps them. */
 
-#include "egress/porter.h"
+#include "base/buf.h"
+#include "egress/gateway/egress_proxy.h"
 #include "engine/keyring.h"
 
 struct authority;
@@ -19,7 +20,7 @@ struct network {
     struct authority *authority; /* NULL: no connection is opened */
     /* Whose they are when they are those of an earlier network of the place; or NULL. */
     struct network *secrets_of, *authority_of;
-    struct porter_limits limits;
+    struct egress_proxy_limits limits;
     struct buf settings; /* lines "NAME=VALUE": variables for installers of groups */
 };
 
@@ -43,19 +44,19 @@ static inline bool network_is_offline(const struct network *network)
     return network->policy->mode == POLICY_NONE;
 }
 
-/* Variables for programs: the way to the proxy, which is there for sandboxes without a network too,
- * its certificates, what leads installers, and the placeholders. `in_jail` false: the placeholders
- * alone. */
+/* Environment variables for programs: the proxy (which sandboxes without a network have too), its
+ * certificates, the settings of installers, and the placeholders. `in_jail` false: only the
+ * placeholders. */
 struct engine_pairs network_env(const struct network *network, bool in_jail, struct arena *arena);
 
-/* Where the roots lie that a jail trusts once connections are opened. */
+/* The file of trusted certificates in a jail once connections are opened. */
 #define NETWORK_CA_FILE "/tmp/.sandglass/ca.pem"
 
 /* --- Groups: what `npm` and `pypi` mean here, looked up behind the loop's back --- */
 
 struct groups;
-struct groups *groups_new(struct engine *engine);
-struct groups *groups_free(struct groups *groups);
+struct groups *network_groups_new(struct engine *engine);
+struct groups *network_groups_free(struct groups *groups);
 /* True while a policy that names groups would be BUSY. */
 bool network_waits(const struct engine *engine, struct str policy);
 /* After network_waits said so: `call` comes once, when they are known, cannot be, or the engine
@@ -68,9 +69,9 @@ void network_wait(struct engine *engine, struct groups_want *want);
 
 /* --- News --- */
 
-/* For the limit on all bytes, which a sandbox takes along when it is paused. */
+/* For the limit on the total bytes, whose count a sandbox keeps when it is paused. */
 void network_moved(struct engine *engine, struct str sandbox, int64_t bytes);
 
-/* Logged and told as an event, once for each host, port and reason. */
+/* Logged and reported as an event, once for each host, port and reason. */
 void network_blocked(struct engine *engine, struct str sandbox, const char *channel,
                      const char *host, uint16_t port, const char *reason, const char *text);

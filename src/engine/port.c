@@ -3,12 +3,19 @@
 #include "engine/port.h"
 
 #include "base/clock.h"
-#include "engine/file_work.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "engine/answer.h"
+#include "engine/feed_internal.h"
+#include "engine/file/file_work.h"
+#include "engine/internal.h"
+#include "engine/sandbox/sandbox_internal.h"
+#include "store/store.h"
 
 /* --- Connections --- */
 
 struct connecting {
-    struct work work;
+    struct file_work work;
     struct loop_task task;
     uint16_t port;
     port_done *done;
@@ -20,8 +27,7 @@ struct connecting {
 
 static void tell_port(struct loop_task *task)
 {
-    struct connecting *connecting =
-        (struct connecting *)((char *)task - offsetof(struct connecting, task));
+    struct connecting *connecting = CONTAINER_OF(task, struct connecting, task);
     struct engine *engine = connecting->work.engine;
     connecting->done(connecting->ctx, connecting->fd,
                      connecting->has_failed ? &connecting->err : NULL);
@@ -30,10 +36,10 @@ static void tell_port(struct loop_task *task)
     free(connecting);
 }
 
-/* The sandbox may be gone when this is told, so the work ends now. */
+/* The sandbox may be gone when the call-back runs, so the work ends now. */
 static void port_over(struct connecting *connecting, int fd, const struct err *why)
 {
-    work_end(&connecting->work);
+    file_work_end(&connecting->work);
     connecting->fd = fd;
     connecting->has_failed = why != NULL;
     if (why != NULL)
@@ -47,7 +53,7 @@ static void on_port(void *ctx, int fd, const struct err *why)
     port_over(ctx, fd, why);
 }
 
-static void port_place(struct work *work, const struct err *why)
+static void port_place(struct file_work *work, const struct err *why)
 {
     struct connecting *connecting = (struct connecting *)work;
     struct err err = {0};
@@ -66,7 +72,7 @@ static void port_place(struct work *work, const struct err *why)
 
 static int check_port(uint16_t port, struct err *err)
 {
-    return port == 0 ? err_set(err, ERR_INVALID, "port: not between 1 and 65535") : 0;
+    return port == 0 ? err_set(err, ERR_INVALID, "port: must be between 1 and 65535") : 0;
 }
 
 void engine_port_connect(struct engine *engine, const struct engine_caller *caller, struct str id,
@@ -84,7 +90,7 @@ void engine_port_connect(struct engine *engine, const struct engine_caller *call
     engine->answers++;
     loop_hold(engine->loop);
     if (check_port(port, &err) < 0 ||
-        work_start(engine, caller, &place, &connecting->work, &err) < 0)
+        file_work_start(engine, caller, &place, &connecting->work, &err) < 0)
         port_over(connecting, -1, &err);
 }
 
@@ -141,7 +147,7 @@ static void deliver_port(struct answer *answer, const struct err *why)
         sandbox == NULL ? NULL : find_exposed(sandbox, (uint16_t)answer->number);
     struct err gone = {0};
     if (why == NULL && port == NULL) {
-        (void)err_set(&gone, ERR_NOT_FOUND, "no sandbox '%s', or its port is hidden again",
+        (void)err_set(&gone, ERR_NOT_FOUND, "sandbox '%s' not found, or its port is not exposed",
                       answer->id);
         why = &gone;
     }
@@ -169,7 +175,7 @@ static struct sandbox *find_living(struct engine *engine, const struct engine_ca
     return sandbox;
 }
 
-static void save(struct sandbox *sandbox, struct answer *answer)
+static void port_save(struct sandbox *sandbox, struct answer *answer)
 {
     struct engine *engine = sandbox->engine;
     struct store_batch *batch = store_begin(engine->store);
@@ -177,7 +183,7 @@ static void save(struct sandbox *sandbox, struct answer *answer)
     sandbox_save(sandbox, batch);
     feed_publish(engine, batch, EVENT_SANDBOX_UPDATED, sandbox->info.tenant, sandbox->info.id,
                  sandbox->info.id, "", "");
-    /* Who hides a port relies on it: a power cut must not open it again. */
+    /* A hidden port must stay hidden after a power cut. */
     sandbox_commit(sandbox, batch, STORE_DURABLE, answer);
 }
 
@@ -196,7 +202,7 @@ void engine_port_expose(struct engine *engine, const struct engine_caller *calle
     (void)snprintf(answer->id, sizeof answer->id, "%.*s", STR_ARG(sandbox->info.id));
     struct sandbox_port *exposed = find_exposed(sandbox, port);
     if (exposed == NULL && sandbox->ports.len >= ENGINE_PORTS_MAX) {
-        answer_fail(answer, ERR_LIMIT, "the sandbox exposes %d ports; hide one first",
+        answer_fail(answer, ERR_LIMIT, "the sandbox already exposes %d ports; hide one first",
                     ENGINE_PORTS_MAX);
         return;
     }
@@ -207,7 +213,7 @@ void engine_port_expose(struct engine *engine, const struct engine_caller *calle
         exposed = find_exposed(sandbox, port);
     }
     exposed->is_public = is_public;
-    save(sandbox, answer);
+    port_save(sandbox, answer);
 }
 
 void engine_port_hide(struct engine *engine, const struct engine_caller *caller, struct str id,
@@ -227,7 +233,7 @@ void engine_port_hide(struct engine *engine, const struct engine_caller *caller,
     }
     vec_remove(&sandbox->ports, (size_t)(exposed - sandbox->ports.ptr));
     show_ports(sandbox);
-    save(sandbox, answer);
+    port_save(sandbox, answer);
 }
 
 bool engine_port_find(struct engine *engine, struct str id, uint16_t port, struct str *ret_tenant,

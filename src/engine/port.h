@@ -1,11 +1,11 @@
 #pragma once
 
-/* Servers that listen in a sandbox: connections to them, and who beside their tenant may ask for
- * one. Part of engine/engine.h, which says how calls behave.
+/* Servers that listen in a sandbox: connections to them, and who besides their tenant may connect.
+ * Part of engine/engine.h, which says how calls behave.
  *
  * A connection is made from inside, in the sandbox's own network; no port is opened on the host. */
 
-#include "engine/sandbox.h"
+#include "engine/sandbox/sandbox.h"
 
 enum { ENGINE_PORTS_MAX = 32 }; /* exposed, in one sandbox */
 
@@ -21,17 +21,17 @@ void engine_port_end(struct engine *engine, struct str id);
 /* Bytes went over a connection that may also be quiet for long. */
 void engine_port_touch(struct engine *engine, struct str id);
 
-/* Lets others in: everybody, or who has a token for it. Again for the same port: changes
- * `is_public` and keeps the key. LIMIT past ENGINE_PORTS_MAX. */
+/* Exposes a port to everyone, or to clients that have a token for it. Calling it again for the same
+ * port changes `is_public` and keeps the key. LIMIT past ENGINE_PORTS_MAX. */
 typedef void port_exposed(void *ctx, const struct sandbox_port *port, const struct err *why);
 void engine_port_expose(struct engine *engine, const struct engine_caller *caller, struct str id,
                         uint16_t port, bool is_public, port_exposed *done, void *ctx);
-/* Nobody but its tenant from now on; tokens for it are void. Open connections go on. NOT_FOUND
- * when it was not exposed. */
+/* From now on only its tenant can reach the port; tokens for it are void. Open connections
+ * continue. NOT_FOUND when it was not exposed. */
 void engine_port_hide(struct engine *engine, const struct engine_caller *caller, struct str id,
                       uint16_t port, engine_done *done, void *ctx);
 
-/* For the door, which does not know the tenant before it knows the sandbox: false when there is no
+/* For api/ports, which does not know the tenant before it knows the sandbox: false when there is no
  * such sandbox. `ret_port` has the key "" when the port is not exposed. */
 bool engine_port_find(struct engine *engine, struct str id, uint16_t port, struct str *ret_tenant,
                       struct sandbox_port *ret_port);

@@ -1,9 +1,14 @@
-/* Access tokens: made here, told once, kept as digests. */
+/* Access tokens: created here, shown once, stored as digests. */
 
 #include "engine/token.h"
 
 #include "base/clock.h"
+#include "base/crypto/hash.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "engine/answer.h"
 #include "engine/internal.h"
+#include "store/store.h"
 
 struct token {
     struct token_info info;
@@ -28,7 +33,7 @@ void token_done_all(struct engine *engine)
     map_done(&engine->tokens);
 }
 
-/* The table is by digest: to look one up tells nothing of how near a guess was. */
+/* The table is by digest: the time of a lookup does not show how near a guess was. */
 static struct token *token_add(struct engine *engine, const struct token_info *info,
                                const char *hash, int64_t ord)
 {
@@ -76,7 +81,22 @@ static struct token *find_id(struct engine *engine, struct str id)
     return NULL;
 }
 
-static void save(const struct token *token, struct store_batch *batch)
+/* By its id, or by a name that only one has. */
+static struct token *token_find_named(struct engine *engine, struct str id, size_t *ret_count)
+{
+    struct token *found = find_id(engine, id);
+    *ret_count = found != NULL;
+    if (found != NULL || id.len == 0)
+        return found;
+    MAP_EACH (entry, &engine->tokens)
+        if (str_eq(((struct token *)entry->value)->info.name, id)) {
+            found = entry->value;
+            ++*ret_count;
+        }
+    return *ret_count == 1 ? found : NULL;
+}
+
+static void token_save(const struct token *token, struct store_batch *batch)
 {
     const struct token_info *info = &token->info;
     store_put(batch, &store_tokens,
@@ -98,28 +118,28 @@ static void save(const struct token *token, struct store_batch *batch)
 
 /* --- Verbs --- */
 
-static int check(const struct token_spec *spec, struct err *err)
+static int token_check(const struct token_spec *spec, struct err *err)
 {
     if (spec->tenant.len == 0 || engine_check_name(spec->tenant, "tenant", err) < 0)
-        return err_set(err, ERR_INVALID, "tenant: a name of at most %d bytes is needed",
+        return err_set(err, ERR_INVALID, "tenant: must be a name of at most %d bytes",
                        ENGINE_NAME_MAX);
     if (engine_check_name(spec->name, "name", err) < 0)
         return -1;
     if (spec->scopes == 0 || (spec->scopes & ~(unsigned)TOKEN_SCOPE_ALL) != 0)
-        return err_set(err, ERR_INVALID, "scopes: at least one of those there are is needed");
+        return err_set(err, ERR_INVALID, "scopes: must name at least one known scope");
     if (spec->expires_ms != 0 && spec->expires_ms <= clock_date_ms())
-        return err_set(err, ERR_INVALID, "expires: that time is past");
+        return err_set(err, ERR_INVALID, "expires: this time is in the past");
     return 0;
 }
 
-static void deliver(struct answer *answer, const struct err *why)
+static void token_deliver(struct answer *answer, const struct err *why)
 {
     const struct token *token = why == NULL ? find_id(answer->engine, str_of(answer->id)) : NULL;
     answer->done.token(answer->ctx, token == NULL ? NULL : &token->info,
                        token == NULL ? NULL : answer->secret, why);
 }
 
-static void on_saved(void *ctx, const struct err *why)
+static void token_on_saved(void *ctx, const struct err *why)
 {
     struct answer *answer = ctx;
     struct token *token = find_id(answer->engine, str_of(answer->id));
@@ -148,18 +168,18 @@ static void add(struct answer *answer, const struct token_spec *spec, struct str
     };
     const struct token *token = token_add(engine, &info, hash, engine_order(engine));
     struct store_batch *batch = store_begin(engine->store);
-    save(token, batch);
-    store_commit(batch, STORE_DURABLE, on_saved, answer);
+    token_save(token, batch);
+    store_commit(batch, STORE_DURABLE, token_on_saved, answer);
 }
 
 void engine_token_create(struct engine *engine, const struct token_spec *spec, token_done *done,
                          void *ctx)
 {
-    struct answer *answer = answer_new(engine, deliver, ctx);
+    struct answer *answer = answer_new(engine, token_deliver, ctx);
     struct err err = {0};
     char secret[TOKEN_SIZE];
     answer->done.token = done;
-    if (check(spec, &err) < 0) {
+    if (token_check(spec, &err) < 0) {
         answer_give(answer, &err);
         return;
     }
@@ -203,7 +223,13 @@ static void on_removed(void *ctx, const struct err *why)
 void engine_token_delete(struct engine *engine, struct str id, engine_done *done, void *ctx)
 {
     struct answer *answer = answer_plain(engine, done, ctx);
-    struct token *token = find_id(engine, id);
+    size_t count = 0;
+    struct token *token = token_find_named(engine, id, &count);
+    if (count > 1) {
+        answer_fail(answer, ERR_CONFLICT, "%zu tokens are named '%.*s'; use an id", count,
+                    (int)MIN(id.len, (size_t)64), id.ptr);
+        return;
+    }
     if (token == NULL) {
         answer_fail(answer, ERR_NOT_FOUND, "no token '%.*s'", (int)MIN(id.len, (size_t)64),
                     id.ptr == NULL ? "" : id.ptr);

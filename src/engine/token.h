@@ -2,7 +2,7 @@
 
 /* Access tokens, kept as digests. Part of engine/engine.h. */
 
-#include "base/hash.h"
+#include "base/crypto/hash.h"
 #include "base/id.h"
 #include "engine/caller.h"
 
@@ -31,7 +31,7 @@ struct token_spec {
     int64_t rate_per_minute;
 };
 
-/* `secret` is the token itself, told once; wipe what is made of it. */
+/* `secret` is the token itself and is not available later; wipe every copy of it. */
 typedef void token_done(void *ctx, const struct token_info *token, const char *secret,
                         const struct err *why);
 void engine_token_create(struct engine *engine, const struct token_spec *spec, token_done *done,

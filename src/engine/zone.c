@@ -13,9 +13,10 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "engine/config.h"
+#include "base/map.h"
+#include "config/config.h"
 #include "engine/internal.h"
-#include "files/zones.h"
+#include "files/zones/zones.h"
 #include "io/proc.h"
 #include "io/stream.h"
 
@@ -28,7 +29,7 @@ enum {
     PIECE_BYTES = 256 << 10,
 };
 
-static_assert(ZONE_FILE_MAX == (int)ZONES_FILE_MAX, "the worker's limit is told to callers");
+static_assert(ZONE_FILE_MAX == (int)ZONES_FILE_MAX, "callers see the worker's limit");
 
 struct zone_ask {
     struct loop_task task;
@@ -45,7 +46,7 @@ struct zone_worker {
     const struct config_zones *config;
     struct proc *proc;        /* NULL: ABSENT */
     struct stream *to, *from; /* `to` NULL while there is a proc: ENDING */
-    int complaints;           /* its standard error; -1 when there is none */
+    int complaints;           /* its standard error; -1 if it has no pipe */
     struct timer *timer;      /* for an answer, or of idleness */
     struct zone_ask *first, **last;
     size_t count, bytes, sent; /* waiting; theirs; of the first one's */
@@ -53,7 +54,7 @@ struct zone_worker {
     bool is_late;
 };
 
-static void begin(struct zone_worker *worker);
+static void zone_begin(struct zone_worker *worker);
 
 /* --- Questions --- */
 
@@ -133,22 +134,22 @@ static void on_exit_(void *ctx, UNUSED struct proc_exit how)
     worker->proc = proc_free(worker->proc);
     read_complaints(worker, text, sizeof text);
     if (was_ending && worker->first != NULL) {
-        begin(worker);
+        zone_begin(worker);
         return;
     }
     if (worker->first == NULL)
         return;
     if (worker->is_late)
-        (void)err_set(&err, ERR_TIMEOUT, "the worker of the zones '%.*s' gave no answer in time",
+        (void)err_set(&err, ERR_TIMEOUT, "the worker of zone set '%.*s' did not answer in time",
                       STR_ARG(worker->config->name));
     else
-        (void)err_set(&err, ERR_UNAVAILABLE, "the worker of the zones '%.*s' has ended%s%s",
+        (void)err_set(&err, ERR_UNAVAILABLE, "the worker of zone set '%.*s' has ended%s%s",
                       STR_ARG(worker->config->name), text[0] == '\0' ? "" : ": ", text);
     log_warn("zones.ended", LOG_VIEW("zones", worker->config->name), LOG_STR("error", err.msg));
     fail_all(worker, &err);
 }
 
-static void on_time(void *ctx)
+static void zone_on_time(void *ctx)
 {
     struct zone_worker *worker = ctx;
     worker->is_late = worker->first != NULL;
@@ -159,7 +160,7 @@ static void on_time(void *ctx)
 }
 
 /* The first question, as far as there is room. */
-static void push(struct zone_worker *worker)
+static void zone_push(struct zone_worker *worker)
 {
     struct err err = {0};
     while (worker->to != NULL && worker->first != NULL && !stream_is_full(worker->to)) {
@@ -187,7 +188,7 @@ static bool parse_head(struct str line, struct str *ret_code, size_t *ret_len)
     return ret_code->len > 0 || str_eq(word, STR("ok"));
 }
 
-static enum err_code code_of(struct str name)
+static enum err_code zone_code_of(struct str name)
 {
     for (unsigned code = 1; code < ERR_COUNT; code++)
         if (str_eq(str_of(err_wire_name((enum err_code)code)), name))
@@ -209,7 +210,7 @@ static bool take_answer(struct zone_worker *worker)
     }
     if (all.len - end - 1 < len)
         return false;
-    enum err_code failed = code.len > 0 ? code_of(code) : ERR_NONE;
+    enum err_code failed = code.len > 0 ? zone_code_of(code) : ERR_NONE;
     buf_consume(&worker->in, end + 1);
     struct buf answer = worker->in; /* one question, one answer: nothing is behind it */
     worker->in = buf_with_limit(ANSWER_MAX);
@@ -222,7 +223,7 @@ static bool take_answer(struct zone_worker *worker)
     return true;
 }
 
-static void on_data(void *ctx, struct buf *in)
+static void zone_on_data(void *ctx, struct buf *in)
 {
     struct zone_worker *worker = ctx;
     struct err err = {0};
@@ -230,19 +231,19 @@ static void on_data(void *ctx, struct buf *in)
         proc_kill(worker->proc, SIGKILL);
     buf_consume(in, in->len);
     if (take_answer(worker))
-        begin(worker);
+        zone_begin(worker);
 }
 
 static void on_none(UNUSED void *ctx, UNUSED const struct err *why)
 {
 }
 
-static void on_drain(void *ctx)
+static void zone_on_drain(void *ctx)
 {
-    push(ctx);
+    zone_push(ctx);
 }
 
-static const struct stream_calls calls = {on_data, on_none, on_drain, on_none};
+static const struct stream_calls calls = {zone_on_data, on_none, zone_on_drain, on_none};
 
 static int start(struct zone_worker *worker, struct err *err)
 {
@@ -288,7 +289,7 @@ static int start(struct zone_worker *worker, struct err *err)
 }
 
 /* Sets about the first question. */
-static void begin(struct zone_worker *worker)
+static void zone_begin(struct zone_worker *worker)
 {
     struct err err = {0};
     if (worker->first == NULL || (worker->proc != NULL && worker->to == NULL))
@@ -301,7 +302,7 @@ static void begin(struct zone_worker *worker)
         return;
     }
     timer_set(worker->timer, ANSWER_MS, 0);
-    push(worker);
+    zone_push(worker);
 }
 
 /* --- Verbs --- */
@@ -350,10 +351,10 @@ static struct zone_worker *find(struct engine *engine, const struct engine_calle
                                            .config = zones,
                                            .complaints = -1,
                                            .last = &worker->first,
-                                           .timer = timer_new(engine->loop, on_time, worker)};
+                                           .timer = timer_new(engine->loop, zone_on_time, worker)};
         return worker;
     }
-    (void)err_set(err, ERR_NOT_FOUND, "there are no zones '%.*s' here; GET /v1/zones lists them",
+    (void)err_set(err, ERR_NOT_FOUND, "no zone set '%.*s'; GET /v1/zones lists them",
                   STR_ARG(name));
     return NULL;
 }
@@ -369,12 +370,13 @@ void engine_zone_ask(struct engine *engine, const struct engine_caller *caller,
     engine->answers++;
     loop_hold(engine->loop);
     struct zone_worker *worker = find(engine, caller, question->set, &err);
-    /* What the worker would not take for a question would end it, for everybody who waits. */
+    /* A path that the worker does not accept would end the worker, for all requests that wait for
+     * it. */
     if (worker != NULL && question->path.len >= FILES_PATH_MAX)
-        (void)err_set(&err, ERR_INVALID, "a path of %zu bytes; the most is %d", question->path.len,
-                      FILES_PATH_MAX - 1);
+        (void)err_set(&err, ERR_INVALID, "the path has %zu bytes; the limit is %d",
+                      question->path.len, FILES_PATH_MAX - 1);
     else if (worker != NULL && (worker->count == ASKS_MAX || worker->bytes + size > ASK_BYTES_MAX))
-        (void)err_set(&err, ERR_BUSY, "too much waits for the zones '%.*s'; ask again later",
+        (void)err_set(&err, ERR_BUSY, "too many requests wait for zone set '%.*s'; try again later",
                       STR_ARG(question->set));
     if (worker == NULL || err.code != ERR_NONE) {
         ask_fail(ask, &err);
@@ -389,7 +391,7 @@ void engine_zone_ask(struct engine *engine, const struct engine_caller *caller,
     worker->last = &ask->next;
     worker->bytes += ask->question.len;
     if (worker->count++ == 0)
-        begin(worker);
+        zone_begin(worker);
 }
 
 void zone_done_all(struct engine *engine)

@@ -4,9 +4,9 @@
  * docs/ZONES.md). Part of engine/engine.h.
  *
  * A request names such a set and a path like /workspace/a, never a directory. This process opens
- * nothing there: each set has a worker, `sandglass fs serve`, that can reach its directories and
- * nothing else. It starts with the first question, answers one after the other, and ends when
- * nobody has asked for a while. */
+ * nothing there: each set has a worker, `sandglass fs serve`, that can access only its directories.
+ * The worker starts with the first request, answers requests in order, and ends when it has been
+ * idle for a while. */
 
 #include "engine/caller.h"
 
@@ -26,7 +26,7 @@ struct zone_sets {
 int engine_zone_list(struct engine *engine, const struct engine_caller *caller, struct arena *arena,
                      struct zone_sets *ret_sets, struct err *err) MUST_USE;
 
-/* `verb` and `data` as files/zones.h has them. */
+/* `verb` and `data` as files/zones/zones.h has them. */
 struct zone_question {
     struct str set;
     const char *verb;
@@ -34,7 +34,8 @@ struct zone_question {
 };
 /* `answer` may be taken; NULL with `why`. */
 typedef void zone_done(void *ctx, struct buf *answer, const struct err *why);
-/* NOT_FOUND for a set that is not there or not the caller's, UNAVAILABLE with the worker's reason
- * when it cannot be had, TIMEOUT, BUSY while too many wait; and the verb's own. */
+/* NOT_FOUND for a set of zones that does not exist or is not the caller's, UNAVAILABLE with the
+ * worker's reason when it cannot be reached, TIMEOUT, BUSY while too many requests wait; and the
+ * errors of the verb. */
 void engine_zone_ask(struct engine *engine, const struct engine_caller *caller,
                      const struct zone_question *question, zone_done *done, void *ctx);

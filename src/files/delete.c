@@ -1,12 +1,12 @@
-/* Removing a tree that somebody else built to be hard to remove.
+/* Removes a tree that an attacker built to be hard to remove.
  *
  * No recursion and no list of names: one directory is emptied at a time. Going down pushes a level;
  * the deepest levels keep their descriptors, older ones only remember which directory they were
  * (device and inode) and are found again through "..", whose answer is checked against that. A
- * directory that was moved away meanwhile ends the removal; nothing outside is touched.
+ * directory that was moved away during the removal ends it; nothing outside is touched.
  *
- * An entry that cannot be removed is remembered by a hash of its place, so that a level which is
- * read again does not try it for ever. */
+ * An entry that cannot be removed is remembered by a hash of its location, so that it is not tried
+ * again each time its directory is read. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/hash.h"
+#include "base/sip.h"
 #include "base/sys.h"
 #include "base/vec.h"
 #include "files/internal.h"
@@ -61,8 +61,8 @@ static uint64_t place_hash(const struct level *level, const char *name)
 {
     struct {
         uint64_t dev, ino, name;
-    } place = {level->dev, level->ino, hash_sip(str_of(name))};
-    return hash_sip(str_n((const char *)&place, sizeof place));
+    } place = {level->dev, level->ino, sip_hash(str_of(name))};
+    return sip_hash(str_n((const char *)&place, sizeof place));
 }
 
 static bool is_kept(struct removal *removal, uint64_t place)
@@ -73,8 +73,8 @@ static bool is_kept(struct removal *removal, uint64_t place)
     return false;
 }
 
-static int keep(struct removal *removal, uint64_t place, const char *name, int code,
-                struct err *err)
+static int delete_keep(struct removal *removal, uint64_t place, const char *name, int code,
+                       struct err *err)
 {
     *vec_push(&removal->kept) = place;
     removal->result->kept++;
@@ -164,7 +164,7 @@ static int remove_entry(struct removal *removal, const struct files_dirent *entr
             return push_level(removal, fd, entry->name, err) < 0 ? -1 : 1;
         code = errno;
     }
-    return keep(removal, place, entry->name, code, err);
+    return delete_keep(removal, place, entry->name, code, err);
 }
 
 /* Finds the level above the last one again, through the last one's "..". */
@@ -205,9 +205,10 @@ static int pop_level(struct removal *removal, struct err *err)
         removal->result->removed++;
         return 0;
     }
-    /* Not empty: something in it is kept, or somebody is writing, and the next round sees to it. */
+    /* Not empty: an entry in it is kept, or another process is writing; the next pass handles
+     * it. */
     if (errno != ENOTEMPTY && errno != EEXIST)
-        return keep(removal, place_hash(parent, name), name, errno, err);
+        return delete_keep(removal, place_hash(parent, name), name, errno, err);
     if (removal->kept.len > 0)
         *vec_push(&removal->kept) = place_hash(parent, name);
     return 0;
@@ -277,8 +278,8 @@ int files_delete_in(int dir_fd, const char *name, bool recursive,
     if (errno != ENOTEMPTY && errno != EEXIST)
         return err_sys(err, errno, "remove '%s'", name);
     if (!recursive)
-        return err_set(err, ERR_CONFLICT, "the directory '%s' is not empty; ask for recursive",
-                       name);
+        return err_set(err, ERR_CONFLICT,
+                       "the directory '%s' is not empty; set recursive to delete it", name);
     struct removal removal = {.result = result};
     int done = delete_tree(dir_fd, name, &removal, err);
     removal_done(&removal);

@@ -17,7 +17,7 @@ struct raw_dirent {
     char name[];
 };
 
-static int fill(struct files_dir *dir)
+static int dir_fill(struct files_dir *dir)
 {
     long got;
     do
@@ -39,7 +39,7 @@ static bool is_dots(const char *name)
 int files_dir_next(struct files_dir *dir, struct files_dirent *ret_entry)
 {
     for (;;) {
-        if (dir->at == dir->len && fill(dir) < 0)
+        if (dir->at == dir->len && dir_fill(dir) < 0)
             return -1;
         if (dir->len == 0)
             return 0;

@@ -41,19 +41,18 @@ static int check_texts(struct str old_text, struct str new_text, struct err *err
     if (old_text.len == 0)
         return err_set(err, ERR_INVALID, "the text to replace is empty; write the file instead");
     if (str_eq(old_text, new_text))
-        return err_set(err, ERR_INVALID, "the new text equals the old one");
+        return err_set(err, ERR_INVALID, "old and new text are the same");
     return 0;
 }
 
 static int check_count(uint64_t count, bool all, struct str path, struct err *err)
 {
     if (count == 0)
-        return err_set(err, ERR_NO_MATCH, "'%.*s' does not hold this text; read it again",
+        return err_set(err, ERR_NO_MATCH, "'%.*s' does not contain this text; read it again",
                        STR_ARG(path));
     if (count > 1 && !all)
         return err_set(err, ERR_AMBIGUOUS_MATCH,
-                       "'%.*s' holds this text %llu times; give more of its surroundings or "
-                       "replace all",
+                       "'%.*s' contains this text %llu times; give more context or replace all",
                        STR_ARG(path), (unsigned long long)count);
     return 0;
 }
@@ -76,12 +75,13 @@ int files_edit(struct files *files, struct str path, struct str old_text, struct
     AUTO_BUF struct buf edited = buf_with_limit(FILES_WRITE_MAX);
     if (replace_all(buf_str(&text), old_text, new_text, &edited, err) < 0)
         return err_wrap(err, "edit '%.*s'", STR_ARG(path));
-    /* Somebody else's write since the read would be lost without a word. */
+    /* Otherwise a write by another process since the read would be lost silently. */
     if (SYS(fstat(fd, &now)) < 0)
         return err_sys(err, errno, "stat '%.*s'", STR_ARG(path));
     if (now.st_size != st.st_size || now.st_mtim.tv_sec != st.st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != st.st_mtim.tv_nsec || now.st_nlink == 0)
-        return err_set(err, ERR_CONFLICT, "'%.*s' changed meanwhile; read it again", STR_ARG(path));
+        return err_set(err, ERR_CONFLICT, "'%.*s' has changed since it was read; read it again",
+                       STR_ARG(path));
     bool created;
     if (files_write(files, path, buf_str(&edited), NULL, &created, err) < 0)
         return -1;

@@ -22,9 +22,9 @@ int files_from_fd(int root_fd, const struct files_options *options, struct files
     AUTO_CLOSE int fd = root_fd;
     struct stat st;
     if (SYS(fstat(fd, &st)) < 0)
-        return err_sys(err, errno, "stat the root of a tree");
+        return err_sys(err, errno, "stat the root directory");
     if (!S_ISDIR(st.st_mode))
-        return err_set(err, ERR_NOT_A_DIRECTORY, "the root of a tree is %s",
+        return err_set(err, ERR_NOT_A_DIRECTORY, "the root directory is %s",
                        files_type_name(st.st_mode));
     struct files *files = mem_alloc(sizeof *files);
     if (options != NULL)
@@ -64,7 +64,7 @@ static enum files_type type_of(mode_t mode)
     return S_ISLNK(mode) ? FILES_SYMLINK : FILES_OTHER;
 }
 
-/* Whoever owns a file dates it as he likes, also so that nanoseconds since 1970 cannot say it. */
+/* The owner of a file can set any time, also one that does not fit into nanoseconds since 1970. */
 int64_t files_mtime_ns(const struct stat *st)
 {
     int64_t ns;
@@ -146,7 +146,7 @@ int files_read(struct files *files, struct str path, const struct files_range *r
     if (whole.limit == 0)
         whole.limit = FILES_READ_MAX;
     if (whole.offset > INT64_MAX - whole.limit)
-        return err_set(err, ERR_INVALID, "an offset past any file");
+        return err_set(err, ERR_INVALID, "the offset is larger than any file");
     struct stat st;
     AUTO_CLOSE int fd = files_open_regular(files, path, O_RDONLY, &st, err);
     if (fd < 0)
@@ -195,7 +195,7 @@ int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_
                   const struct files_sink *sink, struct files_content *ret_content, struct err *err)
 {
     if (offset > INT64_MAX - 1)
-        return err_set(err, ERR_INVALID, "an offset past any file");
+        return err_set(err, ERR_INVALID, "the offset is larger than any file");
     uint64_t most = (uint64_t)INT64_MAX - offset;
     struct stat st;
     AUTO_CLOSE int fd = files_open_regular(files, path, O_RDONLY, &st, err);

@@ -69,7 +69,7 @@ struct files_range {
 };
 struct files_content {
     uint64_t size;          /* of the file when it was opened */
-    bool truncated;         /* the file goes on behind what was read */
+    bool truncated;         /* the file continues after what was read */
     bool is_binary;         /* a NUL among the first 8 KiB of what was read */
     struct files_stat stat; /* of the file when it was opened */
 };
@@ -96,7 +96,7 @@ int files_read_to(struct files *files, struct str path, uint64_t offset, uint64_
                   struct err *err) MUST_USE;
 
 struct files_write_options {
-    mode_t mode;       /* of a new file; 0 means 0644. A file that is there keeps its own */
+    mode_t mode;       /* of a new file; 0 means 0644. An existing file keeps its mode */
     bool make_parents; /* mkdir -p for the directory */
     bool must_be_new;  /* CONFLICT when there is something already */
     bool no_sync;      /* not proof against a power cut, only against readers and crashes */
@@ -107,19 +107,20 @@ struct files_write_options {
     const struct files_stat *if_same;
 };
 
-/* Writes beside the target, syncs and renames: readers see the old file or the new one. A link at
- * the target is replaced, not followed. Set-id bits do not survive. NULL options mean all zero. */
+/* Writes a temporary file next to the target, syncs and renames: readers see the old file or the
+ * new one. A link at the target is replaced, not followed. Set-id bits do not survive. NULL options
+ * mean all zero. */
 int files_write(struct files *files, struct str path, struct str bytes,
                 const struct files_write_options *options, bool *ret_created,
                 struct err *err) MUST_USE;
 int files_write_from(struct files *files, struct str path, const struct files_source *source,
                      const struct files_write_options *options, bool *ret_created,
                      struct err *err) MUST_USE;
-/* Makes the file when it is not there; gives its size afterwards. */
+/* Creates the file if it does not exist; gives its size afterwards. */
 int files_append(struct files *files, struct str path, struct str bytes, uint64_t *ret_size,
                  struct err *err) MUST_USE;
 
-/* With `parents` as mkdir -p: fine when it is there. */
+/* With `parents` as mkdir -p: succeeds if it exists. */
 int files_mkdir(struct files *files, struct str path, mode_t mode, bool parents,
                 struct err *err) MUST_USE;
 /* With `replace` a file at the target goes, in one step; else CONFLICT. */
@@ -127,7 +128,7 @@ int files_rename(struct files *files, struct str from, struct str to, bool repla
                  struct err *err) MUST_USE;
 /* Permission bits; set-id and sticky bits are dropped. */
 int files_chmod(struct files *files, struct str path, mode_t mode, struct err *err) MUST_USE;
-/* The target is kept as written; it is judged when somebody follows it. */
+/* The target is kept as written; it is checked when the link is followed. */
 int files_symlink(struct files *files, struct str path, struct str target,
                   struct err *err) MUST_USE;
 int files_readlink(struct files *files, struct str path, struct arena *arena,
@@ -156,7 +157,7 @@ struct files_list_options {
 struct files_list {
     struct files_entry *entries; /* in the order of their paths, parents first */
     size_t count;
-    bool truncated;    /* there is more: go on with `after` = the last path */
+    bool truncated;    /* there is more: continue with `after` = the last path */
     uint64_t too_deep; /* directories that no path of FILES_PATH_MAX reaches */
 };
 
@@ -168,8 +169,8 @@ int files_is_small_dir(struct files *files, struct str path, size_t most, bool *
 int files_list(struct files *files, struct str path, const struct files_list_options *options,
                struct arena *arena, struct files_list *ret_list, struct err *err) MUST_USE;
 
-/* Replaces `old_text`. NO_MATCH when it is not there, AMBIGUOUS_MATCH with the count when it is
- * there more than once and not `all`. A link is refused: it would be replaced by a file. */
+/* Replaces `old_text`. NO_MATCH when it is not found, AMBIGUOUS_MATCH with the count when it occurs
+ * more than once and without `all`. A link is refused: it would be replaced by a file. */
 int files_edit(struct files *files, struct str path, struct str old_text, struct str new_text,
                bool all, uint64_t *ret_replaced, struct err *err) MUST_USE;
 
@@ -178,6 +179,7 @@ enum { FILES_GLOB_MAX = 1000 };
 struct files_glob_options {
     size_t limit;     /* 0 means FILES_GLOB_MAX */
     bool skip_hidden; /* leave out what begins with a dot */
+    bool skip_usual;  /* leave out files_is_usual directories that the pattern does not name */
     bool with_dirs;   /* directories too */
 };
 struct files_glob {
@@ -186,6 +188,10 @@ struct files_glob {
     bool truncated;  /* there are more: `count` of them come first in order */
     uint64_t unread; /* directories that could not be read */
 };
+
+/* A directory of tools, not of work, that searches leave out unless it is requested: .git,
+ * node_modules, .sandglass. `path` is its path; `asked` a pattern, which may name it. */
+bool files_is_usual(struct str path, struct str asked);
 
 /* See files/glob.h for the language. Links are not followed. */
 int files_glob(struct files *files, struct str dir, struct str pattern,

@@ -12,7 +12,8 @@
 struct search {
     struct glob *glob;
     size_t limit;
-    bool skip_hidden, with_dirs;
+    bool skip_hidden, skip_usual, with_dirs;
+    struct str pattern;
     VEC(char *) best; /* a heap, the largest first: it is the first to go */
     bool truncated;
 };
@@ -61,6 +62,18 @@ static void offer(struct search *search, struct str path)
     }
 }
 
+bool files_is_usual(struct str path, struct str asked)
+{
+    static const char *const names[] = {".git", "node_modules", ".sandglass"};
+    const char *slash = path.len == 0 ? NULL : memrchr(path.ptr, '/', path.len);
+    struct str name =
+        slash == NULL ? path : str_slice(path, (size_t)(slash + 1 - path.ptr), path.len);
+    for (size_t i = 0; i < countof(names); i++)
+        if (str_eq(name, str_of(names[i])))
+            return str_find(asked, name) == asked.len;
+    return false;
+}
+
 static bool may_enter(void *ctx, UNUSED int dir_fd, struct str path)
 {
     struct search *search = ctx;
@@ -69,21 +82,25 @@ static bool may_enter(void *ctx, UNUSED int dir_fd, struct str path)
     const char *slash = memrchr(path.ptr, '/', path.len);
     if (search->skip_hidden && (slash == NULL ? path.ptr[0] : slash[1]) == '.')
         return false;
+    if (search->skip_usual && files_is_usual(path, search->pattern))
+        return false;
     return glob_may_match_below(search->glob, path);
 }
 
-static int visit(void *ctx, UNUSED int dir_fd, const char *name, struct str path,
-                 unsigned char type, UNUSED struct err *err)
+static int find_visit(void *ctx, UNUSED int dir_fd, const char *name, struct str path,
+                      unsigned char type, UNUSED struct err *err)
 {
     struct search *search = ctx;
     if (search->skip_hidden && name[0] == '.')
+        return 0;
+    if (search->skip_usual && type == DT_DIR && files_is_usual(str_of(name), search->pattern))
         return 0;
     if ((type != DT_DIR || search->with_dirs) && glob_match(search->glob, path))
         offer(search, path);
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int find_compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -94,7 +111,7 @@ static void hand_over(struct search *search, uint64_t unread, struct arena *aren
     size_t count = search->best.len;
     struct str *paths = arena_array(arena, struct str, count);
     if (count > 0)
-        qsort(search->best.ptr, count, sizeof *search->best.ptr, compare);
+        qsort(search->best.ptr, count, sizeof *search->best.ptr, find_compare);
     for (size_t i = 0; i < count; i++)
         paths[i] = arena_dup(arena, str_of(search->best.ptr[i]));
     *ret_glob = (struct files_glob){paths, count, search->truncated, unread};
@@ -123,17 +140,18 @@ int files_glob(struct files *files, struct str dir, struct str pattern,
     AUTO_CLOSE int fd = files_open_dir(files, dir, err);
     if (fd < 0)
         return -1;
-    struct search search = {.glob = glob, .limit = FILES_GLOB_MAX};
+    struct search search = {.glob = glob, .limit = FILES_GLOB_MAX, .pattern = pattern};
     if (options != NULL) {
         search.limit = options->limit == 0 ? search.limit : options->limit;
         search.skip_hidden = options->skip_hidden;
+        search.skip_usual = options->skip_usual;
         search.with_dirs = options->with_dirs;
     }
     struct files_walk walk;
     struct str start = fixed_dirs(pattern);
     bool is_odd = start.len >= FILES_PATH_MAX || str_starts(start, STR("/"));
     files_walk_init(&walk, fd, files->how & FD_NO_XDEV, is_odd ? (struct str){0} : start);
-    struct files_visitor visitor = {may_enter, visit, &search};
+    struct files_visitor visitor = {may_enter, find_visit, &search};
     int done = files_walk_run(&walk, &visitor, err);
     if (done == 0)
         hand_over(&search, walk.unread, arena, ret_glob);

@@ -140,7 +140,7 @@ static int multiply(struct str head, struct str tail, int depth, struct alternat
         all->bytes += text.len;
         if (all->done.len >= GLOB_ALTERNATIVES_MAX || all->bytes > GLOB_STEPS_MAX)
             return err_set(err, ERR_PATTERN_TOO_COMPLEX,
-                           "the braces stand for too many patterns; the most is %d",
+                           "the braces expand to too many patterns; the limit is %d",
                            GLOB_ALTERNATIVES_MAX);
         *vec_push(&all->done) = buf_take(&text);
         return 0;
@@ -301,12 +301,12 @@ static int compile_all(struct glob *glob, struct str pattern, struct err *err)
 int glob_new(struct str pattern, struct glob **ret_glob, struct err *err)
 {
     if (pattern.len == 0)
-        return err_set(err, ERR_INVALID_PATTERN, "an empty pattern; '**' matches everything");
+        return err_set(err, ERR_INVALID_PATTERN, "the pattern is empty; '**' matches everything");
     if (pattern.len > GLOB_PATTERN_MAX)
-        return err_set(err, ERR_INVALID_PATTERN, "a pattern of %zu bytes; the most is %d",
+        return err_set(err, ERR_INVALID_PATTERN, "the pattern has %zu bytes; the limit is %d",
                        pattern.len, GLOB_PATTERN_MAX);
     if (memchr(pattern.ptr, '\0', pattern.len) != NULL)
-        return err_set(err, ERR_INVALID_PATTERN, "a pattern with a NUL");
+        return err_set(err, ERR_INVALID_PATTERN, "the pattern contains a NUL byte");
     AUTO_GLOB struct glob *glob = mem_alloc(sizeof *glob);
     if (compile_all(glob, pattern, err) < 0)
         return -1;
@@ -408,7 +408,7 @@ static void advance(struct glob *glob, uint32_t c)
     glob->next = swap;
 }
 
-static void run(struct glob *glob, struct str text)
+static void glob_run(struct glob *glob, struct str text)
 {
     glob->now.len = 0;
     VEC_EACH (start, &glob->starts)
@@ -432,7 +432,7 @@ bool glob_match(struct glob *glob, struct str path)
 {
     if (!may_end_so(glob, path))
         return false;
-    run(glob, path);
+    glob_run(glob, path);
     for (size_t i = 0; i < glob->now.len; i++)
         if (glob->steps.ptr[glob->now.list[i]].op == OP_MATCH)
             return true;
@@ -441,7 +441,7 @@ bool glob_match(struct glob *glob, struct str path)
 
 bool glob_may_match_below(struct glob *glob, struct str dir)
 {
-    run(glob, dir);
+    glob_run(glob, dir);
     if (dir.len > 0 && glob->now.len > 0)
         advance(glob, '/');
     /* A state that only matches wants no further character. */

@@ -128,8 +128,8 @@ static struct str without_return(struct str line)
     return str_slice(line, 0, line.len - has_one);
 }
 
-/* Lines around the one that matches, as far as `text` goes. Some are told twice, or match
- * themselves: hand_over keeps one of each. */
+/* Lines around a match, as far as `text` goes. Some are added twice, or match themselves: hand_over
+ * keeps one of each. */
 static void add_context(struct searcher *searcher, struct str path, struct str text,
                         struct str line, uint64_t number)
 {
@@ -277,8 +277,8 @@ static void search_file(struct searcher *searcher, int dir_fd, const char *name,
         search_fd(searcher, fd, path, (uint64_t)st.st_size);
 }
 
-static int visit(void *ctx, int dir_fd, const char *name, struct str path, unsigned char type,
-                 UNUSED struct err *err)
+static int grep_visit(void *ctx, int dir_fd, const char *name, struct str path, unsigned char type,
+                      UNUSED struct err *err)
 {
     struct searcher *searcher = ctx;
     if (type != DT_REG || (searcher->grep->options.skip_hidden && name[0] == '.'))
@@ -298,7 +298,10 @@ static bool may_enter(void *ctx, UNUSED int dir_fd, struct str path)
     struct searcher *searcher = ctx;
     const char *slash = path.len == 0 ? NULL : memrchr(path.ptr, '/', path.len);
     char first = path.len == 0 ? '\0' : slash == NULL ? path.ptr[0] : slash[1];
-    return !(searcher->grep->options.skip_hidden && first == '.');
+    const struct files_grep_options *options = &searcher->grep->options;
+    if (options->skip_hidden && first == '.')
+        return false;
+    return !(options->skip_usual && files_is_usual(path, options->glob));
 }
 
 static struct searcher *searcher_free(struct searcher *searcher)
@@ -331,7 +334,7 @@ static struct searcher *searcher_new(struct grep *grep, struct err *err)
 static void *run_searcher(void *ctx)
 {
     struct searcher *searcher = ctx;
-    struct files_visitor visitor = {may_enter, visit, searcher};
+    struct files_visitor visitor = {may_enter, grep_visit, searcher};
     searcher->deadline_ns = cpu_ns() + searcher->grep->options.cpu_ms * 1000000;
     searcher->result = files_walk_run(&searcher->grep->walk, &visitor, &searcher->err);
     return NULL;
@@ -362,7 +365,7 @@ static int search_tree(struct grep *grep, struct searcher *first, struct err *er
     return result;
 }
 
-static int search(struct grep *grep, struct str path, struct err *err)
+static int grep_search(struct grep *grep, struct str path, struct err *err)
 {
     AUTO(searcher_freep) struct searcher *searcher = searcher_new(grep, err);
     if (searcher == NULL)
@@ -389,7 +392,7 @@ static int search(struct grep *grep, struct str path, struct err *err)
     return done;
 }
 
-static int compare(const void *a, const void *b)
+static int grep_compare(const void *a, const void *b)
 {
     const struct hit *x = a, *y = b;
     int order = strcmp(x->path, y->path);
@@ -408,7 +411,7 @@ static void hand_over(struct grep *grep, struct arena *arena, struct files_grep 
     size_t count = 0;
     struct files_match *matches = arena_array(arena, struct files_match, grep->hits.len);
     if (grep->hits.len > 0)
-        qsort(grep->hits.ptr, grep->hits.len, sizeof *grep->hits.ptr, compare);
+        qsort(grep->hits.ptr, grep->hits.len, sizeof *grep->hits.ptr, grep_compare);
     for (size_t i = 0; i < grep->hits.len; i++) {
         const struct hit *hit = &grep->hits.ptr[i];
         if (i > 0 && is_same_line(hit, hit - 1))
@@ -454,10 +457,10 @@ int files_grep(struct files *files, struct str path, struct str pattern,
     grep->pattern = pattern;
     set_options(grep, options);
     (void)pthread_mutex_init(&grep->lock, NULL);
-    int done = search(grep, path, err);
+    int done = grep_search(grep, path, err);
     if (done == 0 && grep->hits.len == 0 && atomic_load(&grep->hard_lines) > 0)
         done = err_set(err, ERR_PATTERN_TOO_COMPLEX,
-                       "the regular expression costs too much on these files; simplify it");
+                       "the regular expression takes too long on these files; simplify it");
     if (done == 0)
         hand_over(grep, arena, ret_grep);
     VEC_EACH (hit, &grep->hits) {

@@ -25,6 +25,7 @@ struct files_grep_options {
      * of more than 256 KiB some may be missing. */
     unsigned context;
     bool literal, ignore_case, skip_hidden;
+    bool skip_usual; /* leave out files_is_usual directories that `glob` does not name */
 };
 
 struct files_match {

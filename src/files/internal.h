@@ -1,6 +1,6 @@
 #pragma once
 
-/* Shared by the files of this room. */
+/* Shared by the files of this module. */
 
 #include <sys/stat.h>
 
@@ -52,8 +52,8 @@ void files_stat_from(const struct stat *st, struct files_stat *ret_stat);
 /* "a FIFO", for messages. */
 const char *files_type_name(mode_t mode);
 
-/* A name for something that is not in place yet; random, so it meets no other. It says whether it
- * will be new there: inotify does not, and whoever watches shall be told. */
+/* A temporary name for an entry that is not in place yet; random, so it is unique. The name also
+ * tells watchers whether the entry will be new: inotify does not. */
 enum { FILES_TEMP_SIZE = 48 };
 void files_temp_name(bool is_new, char out[FILES_TEMP_SIZE]);
 bool files_is_temp_name(struct str name, bool *ret_is_new);

@@ -1,9 +1,9 @@
 /* Listing in the order of paths, a page at a time, in memory that the page bounds.
  *
- * Directories can hold a million names and nest for ever, so nothing is read into memory whole. A
- * page of N entries needs at most the N + 1 smallest names of a directory: a heap keeps those. Each
- * level's entries come out before those of the levels above, so all levels together never need more
- * than N + 1 names either; what exceeds that is cut from the top levels' ends. */
+ * Directories can hold a million names and nest without limit, so nothing is read into memory
+ * whole. A page of N entries needs at most the N + 1 smallest names of a directory: a heap keeps
+ * those. Each level's entries come out before those of the levels above, so all levels together
+ * never need more than N + 1 names either; what exceeds that is cut from the top levels' ends. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -150,7 +150,7 @@ static void cut_waiting(struct listing *listing, size_t most)
 }
 
 /* Opens the directory that the first `prefix` bytes of the path name. */
-static int open_dir(struct listing *listing, size_t prefix, struct err *err)
+static int list_open_dir(struct listing *listing, size_t prefix, struct err *err)
 {
     listing->path[prefix] = '\0';
     fd_close(&listing->at_fd);
@@ -162,7 +162,7 @@ static int open_dir(struct listing *listing, size_t prefix, struct err *err)
 
 static int enter_dir(struct listing *listing, size_t prefix, struct err *err)
 {
-    if (open_dir(listing, prefix, err) < 0)
+    if (list_open_dir(listing, prefix, err) < 0)
         return -1;
     struct list_level level = {.prefix = prefix};
     size_t most = listing->limit + 1 - listing->found.len + listing->slack;
@@ -225,14 +225,14 @@ static int take_name(struct listing *listing, struct err *err)
     return enters ? enter_below(listing, len, err) : 0;
 }
 
-static int run(struct listing *listing, struct err *err)
+static int list_run(struct listing *listing, struct err *err)
 {
     if (enter_dir(listing, 0, err) < 0)
         return -1;
     while (listing->levels.len > 0 && listing->found.len <= listing->limit) {
         struct list_level *level = vec_last(&listing->levels);
         bool is_lost = level->names.heap.len > 0 && listing->at_fd < 0 &&
-                       open_dir(listing, level->prefix, err) < 0;
+                       list_open_dir(listing, level->prefix, err) < 0;
         if (is_lost && is_fatal(err))
             return -1;
         if (is_lost || level->names.heap.len == 0) {
@@ -279,7 +279,7 @@ int files_list(struct files *files, struct str path, const struct files_list_opt
         if (options->limit > 0)
             listing->limit = MIN(options->limit, (size_t)FILES_LIST_MAX);
     }
-    int done = run(listing, err);
+    int done = list_run(listing, err);
     if (done == 0)
         hand_over(listing, ret_list);
     VEC_EACH (level, &listing->levels)

@@ -20,7 +20,7 @@ static void end_run(struct scan *scan)
     scan->run_len = 0;
 }
 
-static void add(struct scan *scan, char c)
+static void needle_add(struct scan *scan, char c)
 {
     if (scan->depth == 0 && scan->run_len < sizeof scan->run)
         scan->run[scan->run_len++] = c;
@@ -39,27 +39,22 @@ static char peek(const struct scan *scan, size_t at)
     return at < scan->rest.len ? scan->rest.ptr[at] : '\0';
 }
 
-static void skip(struct scan *scan, size_t count)
+static void needle_skip(struct scan *scan, size_t count)
 {
     scan->rest = str_slice(scan->rest, count, scan->rest.len);
-}
-
-static bool is_alnum(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static void read_escape(struct scan *scan)
 {
     char c = peek(scan, 1);
-    skip(scan, 2);
-    if (c == '\0' || (is_alnum(c) && strchr("dDwWsSbBntr", c) == NULL)) {
+    needle_skip(scan, 2);
+    if (c == '\0' || (char_is_alnum(c) && strchr("dDwWsSbBntr", c) == NULL)) {
         scan->is_lost = true;
-    } else if (is_alnum(c)) {
+    } else if (char_is_alnum(c)) {
         scan->is_plain = false;
         end_run(scan);
     } else {
-        add(scan, c);
+        needle_add(scan, c);
     }
 }
 
@@ -76,7 +71,7 @@ static void skip_class(struct scan *scan)
         else if (c == ']' && i > from)
             break;
     }
-    skip(scan, i + 1);
+    needle_skip(scan, i + 1);
     end_run(scan);
 }
 
@@ -87,7 +82,7 @@ static void open_group(struct scan *scan)
         scan->is_lost = true;
     end_run(scan);
     scan->depth++;
-    skip(scan, 1);
+    needle_skip(scan, 1);
 }
 
 static void read_brace(struct scan *scan)
@@ -99,7 +94,7 @@ static void read_brace(struct scan *scan)
         return;
     }
     drop_last(scan);
-    skip(scan, close + 1);
+    needle_skip(scan, close + 1);
 }
 
 static void read_special(struct scan *scan, char c)
@@ -130,7 +125,7 @@ static void read_special(struct scan *scan, char c)
         end_run(scan);
         break;
     }
-    skip(scan, 1);
+    needle_skip(scan, 1);
 }
 
 bool needle_of_pattern(struct str pattern, char *out, size_t *ret_len)
@@ -143,8 +138,8 @@ bool needle_of_pattern(struct str pattern, char *out, size_t *ret_len)
         } else if (strchr("[(){}*?+|.^$", c) != NULL && c != '\0' && c != '}') {
             read_special(&scan, c);
         } else {
-            add(&scan, c);
-            skip(&scan, 1);
+            needle_add(&scan, c);
+            needle_skip(&scan, 1);
         }
     }
     end_run(&scan);

@@ -16,7 +16,7 @@ static int check_names(struct str path, struct err *err)
     struct str rest = path, name;
     while (str_split(&rest, '/', &name))
         if (name.len > FILES_NAME_MAX)
-            return err_set(err, ERR_INVALID, "a name of %zu bytes in a path; the most is %d",
+            return err_set(err, ERR_INVALID, "a name in the path has %zu bytes; the limit is %d",
                            name.len, FILES_NAME_MAX);
     return 0;
 }
@@ -24,9 +24,9 @@ static int check_names(struct str path, struct err *err)
 int files_path_check(struct str path, struct files_path *ret_path, struct err *err)
 {
     if (path.len == 0)
-        return err_set(err, ERR_INVALID, "an empty path; the tree itself is '.'");
+        return err_set(err, ERR_INVALID, "the path is empty; the tree itself is '.'");
     if (path.len >= FILES_PATH_MAX)
-        return err_set(err, ERR_INVALID, "a path of %zu bytes; the most is %d", path.len,
+        return err_set(err, ERR_INVALID, "the path has %zu bytes; the limit is %d", path.len,
                        FILES_PATH_MAX - 1);
     if (check_names(path, err) < 0)
         return -1;
@@ -73,7 +73,7 @@ int files_check_regular(const struct files *files, const struct stat *st, struct
         return err_set(err, ERR_NOT_A_FILE, "'%.*s' is %s, not a regular file", STR_ARG(path),
                        files_type_name(st->st_mode));
     if (files->options.has_owner && st->st_uid != files->options.owner)
-        return err_set(err, ERR_FORBIDDEN, "'%.*s' belongs to somebody else", STR_ARG(path));
+        return err_set(err, ERR_FORBIDDEN, "'%.*s' belongs to another user", STR_ARG(path));
     return 0;
 }
 
@@ -99,8 +99,7 @@ static bool is_of_a_process(int fd, const struct stat *st)
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof path);
     struct str where = str_n(path, len < 0 ? 0 : (size_t)len);
-    return !str_starts(where, STR("/proc/")) || where.len < 7 ||
-           (where.ptr[6] >= '0' && where.ptr[6] <= '9');
+    return !str_starts(where, STR("/proc/")) || where.len < 7 || char_is_digit(where.ptr[6]);
 }
 
 int files_open_regular(struct files *files, struct str path, int flags, struct stat *ret_st,
@@ -118,8 +117,8 @@ int files_open_regular(struct files *files, struct str path, int flags, struct s
     if (files_check_regular(files, &st, path, err) < 0)
         return -1;
     if (is_of_a_process(fd, &st))
-        return err_set(err, ERR_FORBIDDEN, "'%.*s' tells of a process; a command can read its own",
-                       STR_ARG(path));
+        return err_set(err, ERR_FORBIDDEN,
+                       "'%.*s' is a file of a process; only a command can read it", STR_ARG(path));
     *ret_st = st;
     return fd_take(&fd);
 }
@@ -160,7 +159,8 @@ int files_place_open(struct files *files, struct str path, bool make_parents,
     struct str dir, name;
     split_path(path, &dir, &name);
     if (name.len == 0 || str_eq(name, STR(".")) || str_eq(name, STR("..")))
-        return err_set(err, ERR_INVALID, "'%.*s' names no entry of a directory", STR_ARG(path));
+        return err_set(err, ERR_INVALID, "'%.*s' is not the path of a file or directory",
+                       STR_ARG(path));
     if (make_parents && files_mkdir(files, dir, 0777, true, err) < 0)
         return -1;
     struct files_place place = {.dir_fd = files_open_dir(files, dir, err)};

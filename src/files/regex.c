@@ -74,7 +74,7 @@ static int check_compiled(const pcre2_code *code, struct err *err)
     (void)pcre2_pattern_info(code, PCRE2_INFO_SIZE, &size);
     if (references > 0)
         return err_set(err, ERR_INVALID_PATTERN,
-                       "back-references are not offered: no matcher for them is safe");
+                       "back-references are not supported: they cannot be matched in bounded time");
     if (size > CODE_MAX)
         return err_set(err, ERR_PATTERN_TOO_COMPLEX,
                        "the regular expression is too large; use smaller repeat counts");
@@ -100,9 +100,9 @@ int regex_new(struct str pattern, bool ignore_case, bool literal, struct regex *
               struct err *err)
 {
     if (pattern.len == 0)
-        return err_set(err, ERR_INVALID_PATTERN, "an empty pattern");
+        return err_set(err, ERR_INVALID_PATTERN, "the pattern is empty");
     if (pattern.len > REGEX_PATTERN_MAX)
-        return err_set(err, ERR_PATTERN_TOO_COMPLEX, "a pattern of %zu bytes; the most is %d",
+        return err_set(err, ERR_PATTERN_TOO_COMPLEX, "the pattern has %zu bytes; the limit is %d",
                        pattern.len, REGEX_PATTERN_MAX);
     if (!str_is_utf8(pattern))
         return err_set(err, ERR_INVALID_PATTERN, "the pattern is not valid UTF-8");

@@ -1,7 +1,7 @@
 #pragma once
 
 /* Regular expressions for lines of text, with a bound on what a hostile one can cost. PCRE2 is
- * included by regex.c alone. Perl's language without back-references. */
+ * included only by regex.c. Perl's language without back-references. */
 
 #include "base/str.h"
 

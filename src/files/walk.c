@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "base/vec.h"
 
-struct worker {
+struct walk_worker {
     struct files_walk *walk;
     const struct files_visitor *visitor;
     struct files_dir dir;
@@ -42,7 +42,7 @@ static void count_unread(struct files_walk *walk)
     (void)pthread_mutex_unlock(&walk->lock);
 }
 
-static void stop(struct files_walk *walk)
+static void walk_stop(struct files_walk *walk)
 {
     (void)pthread_mutex_lock(&walk->lock);
     walk->stopped = true;
@@ -95,7 +95,7 @@ static unsigned char type_by_stat(int dir_fd, const char *name)
     return (unsigned char)((st.st_mode & S_IFMT) >> 12); /* what IFTODT does */
 }
 
-static int visit_entry(struct worker *worker, size_t prefix, const struct files_dirent *entry,
+static int visit_entry(struct walk_worker *worker, size_t prefix, const struct files_dirent *entry,
                        struct err *err)
 {
     size_t len = strlen(entry->name);
@@ -117,7 +117,7 @@ static int visit_entry(struct worker *worker, size_t prefix, const struct files_
     return done;
 }
 
-static int read_dir(struct worker *worker, size_t prefix, struct err *err)
+static int read_dir(struct walk_worker *worker, size_t prefix, struct err *err)
 {
     worker->dir.at = worker->dir.len = 0;
     for (;;) {
@@ -133,7 +133,7 @@ static int read_dir(struct worker *worker, size_t prefix, struct err *err)
     }
 }
 
-static int walk_dir(struct worker *worker, const char *path, struct err *err)
+static int walk_dir(struct walk_worker *worker, const char *path, struct err *err)
 {
     const struct files_visitor *visitor = worker->visitor;
     size_t len = strlen(path);
@@ -158,7 +158,7 @@ static int walk_dir(struct worker *worker, const char *path, struct err *err)
 
 int files_walk_run(struct files_walk *walk, const struct files_visitor *visitor, struct err *err)
 {
-    AUTO_MEM struct worker *worker = mem_alloc(sizeof *worker);
+    AUTO_MEM struct walk_worker *worker = mem_alloc(sizeof *worker);
     worker->walk = walk;
     worker->visitor = visitor;
     for (;;) {
@@ -167,7 +167,7 @@ int files_walk_run(struct files_walk *walk, const struct files_visitor *visitor,
             return 0;
         int done = walk_dir(worker, path, err);
         if (done != 0)
-            stop(walk);
+            walk_stop(walk);
         leave_dir(walk);
         if (done != 0)
             return done < 0 ? -1 : 0;

@@ -29,8 +29,8 @@ struct files_walk {
 struct files_visitor {
     /* May the directory be read? NULL for yes. */
     bool (*enter)(void *ctx, int dir_fd, struct str path);
-    /* Each entry but directories that are entered later: 0 to go on, 1 to stop, -1 for an error.
-     * `path` is NUL-terminated and begins below the directory walked; its last component lies in
+    /* Each entry but directories that are entered later: 0 to continue, 1 to stop, -1 for an error.
+     * `path` is NUL-terminated and begins below the directory walked; its last component is in
      * `dir_fd`. `type` is a DT_*, never DT_UNKNOWN. Directories are visited before `enter`. */
     int (*visit)(void *ctx, int dir_fd, const char *name, struct str path, unsigned char type,
                  struct err *err);

@@ -28,10 +28,11 @@ struct waiting {
     char *path;
 };
 
-/* Something has left a name and is about to be told under another. */
+/* A rename whose second half, the new name, has not been read yet. */
 struct move {
-    uint32_t cookie;                               /* 0: none */
-    enum { MOVE_PLAIN, MOVE_NEW, MOVE_OVER } kind; /* somebody's; from a temporary name of ours */
+    uint32_t cookie; /* 0: none */
+    /* PLAIN: by another process. NEW and OVER: from a temporary name of ours. */
+    enum { MOVE_PLAIN, MOVE_NEW, MOVE_OVER } kind;
 };
 
 struct files_watch {
@@ -59,8 +60,8 @@ static struct str wd_key(const int *wd)
     return str_n((const char *)wd, sizeof *wd);
 }
 
-static void push(struct files_watch *watch, enum files_event_type type, bool is_dir,
-                 uint32_t cookie, const char *path)
+static void watch_push(struct files_watch *watch, enum files_event_type type, bool is_dir,
+                       uint32_t cookie, const char *path)
 {
     if (watch->queue.len - watch->next >= FILES_WATCH_EVENTS_MAX) {
         if (watch->has_overflowed)
@@ -93,18 +94,18 @@ static int add_dir(struct files_watch *watch, int dir_fd, struct str path)
     return wd;
 }
 
-static bool is_ours(struct str path, bool *ret_is_new)
+static bool watch_is_ours(struct str path, bool *ret_is_new)
 {
     const char *slash = path.len == 0 ? NULL : memrchr(path.ptr, '/', path.len);
     size_t skip = slash == NULL ? 0 : (size_t)(slash - path.ptr) + 1;
     return files_is_temp_name(str_slice(path, skip, path.len), ret_is_new);
 }
 
-static bool enter(void *ctx, int dir_fd, struct str path)
+static bool watch_enter(void *ctx, int dir_fd, struct str path)
 {
     struct files_watch *watch = ctx;
     bool is_new;
-    if (is_ours(path, &is_new))
+    if (watch_is_ours(path, &is_new))
         return false;
     int wd = add_dir(watch, dir_fd, path);
     if (path.len == 0)
@@ -112,26 +113,26 @@ static bool enter(void *ctx, int dir_fd, struct str path)
     return wd >= 0 && watch->recursive;
 }
 
-static int visit(void *ctx, UNUSED int dir_fd, UNUSED const char *name, struct str path,
-                 unsigned char type, UNUSED struct err *err)
+static int watch_visit(void *ctx, UNUSED int dir_fd, UNUSED const char *name, struct str path,
+                       unsigned char type, UNUSED struct err *err)
 {
     struct files_watch *watch = ctx;
     bool is_new;
-    if (watch->tells && !is_ours(path, &is_new))
-        push(watch, FILES_EVENT_CREATE, type == DT_DIR, 0, path.ptr);
+    if (watch->tells && !watch_is_ours(path, &is_new))
+        watch_push(watch, FILES_EVENT_CREATE, type == DT_DIR, 0, path.ptr);
     return 0;
 }
 
-/* Watches the directory first and reads it then: what comes in between is told twice, not never.
- * The watched directory is opened for the occasion: a descriptor of ours would keep it alive, and
- * the kernel would never call it deleted. */
+/* Watches the directory first and reads it afterwards: an entry that is created in between is
+ * reported twice, but never missed. The directory is opened only for this: an open descriptor would
+ * keep it alive, and the kernel would never report its deletion. */
 static int add_tree(struct files_watch *watch, struct str path, struct err *err)
 {
     AUTO_CLOSE int dir_fd = files_open_dir(watch->files, str_of(watch->path), err);
     if (dir_fd < 0)
         return watch->tells ? 0 : -1;
     struct files_walk walk;
-    struct files_visitor visitor = {enter, visit, watch};
+    struct files_visitor visitor = {watch_enter, watch_visit, watch};
     files_walk_init(&walk, dir_fd, watch->files->how & FD_NO_XDEV, path);
     int done = files_walk_run(&walk, &visitor, err);
     files_walk_done(&walk);
@@ -156,7 +157,7 @@ int files_watch_new(struct files *files, struct str path, bool recursive,
         return -1;
     if (watch->is_full)
         return err_set(err, ERR_LIMIT,
-                       "'%.*s' holds too many directories to watch; watch a part of it",
+                       "'%.*s' has too many directories to watch; watch a part of it",
                        STR_ARG(path));
     if (watch->root_wd < 0)
         return err_set(err, ERR_UNSUPPORTED, "cannot watch '%.*s': is /proc mounted?",
@@ -199,12 +200,12 @@ static void drop_below(struct files_watch *watch, struct str path)
     }
 }
 
-static void forget(struct files_watch *watch, int wd)
+static void watch_forget(struct files_watch *watch, int wd)
 {
     free(map_remove(&watch->dirs, wd_key(&wd)));
     if (wd == watch->root_wd) {
         watch->root_wd = -1;
-        push(watch, FILES_EVENT_GONE, true, 0, "");
+        watch_push(watch, FILES_EVENT_GONE, true, 0, "");
     }
 }
 
@@ -247,9 +248,9 @@ static bool is_swapped_out(struct files_watch *watch, const struct inotify_event
 }
 
 /* A file is written under a temporary name and renamed, and an archive is unpacked in a temporary
- * directory: that is how it is done, and nobody's news. What is told is that the file is there, or
- * is another one. What comes from where nobody watches is new here, too. Says whether there is
- * anything to tell. */
+ * directory. These steps are not reported, only that the file is new or has changed. A file that is
+ * moved here from outside the watched tree is also new. Returns whether there is an event to
+ * report. */
 static bool translate(struct files_watch *watch, const struct inotify_event *event,
                       enum files_event_type *type, uint32_t *cookie)
 {
@@ -280,19 +281,19 @@ static void swap_in(struct files_watch *watch, const struct inotify_event *event
 {
     watch->swapped_wd = event->wd;
     (void)snprintf(watch->swapped, sizeof watch->swapped, "%s", event->name);
-    push(watch, FILES_EVENT_REMOVE, true, 0, path);
+    watch_push(watch, FILES_EVENT_REMOVE, true, 0, path);
     drop_below(watch, str_of(path));
 }
 
-static int take(struct files_watch *watch, const struct inotify_event *event, struct err *err)
+static int watch_take(struct files_watch *watch, const struct inotify_event *event, struct err *err)
 {
     if ((event->mask & IN_Q_OVERFLOW) != 0) {
         watch->swapped[0] = '\0';
-        push(watch, FILES_EVENT_OVERFLOW, false, 0, "");
+        watch_push(watch, FILES_EVENT_OVERFLOW, false, 0, "");
         return 0;
     }
     if ((event->mask & (IN_IGNORED | IN_DELETE_SELF)) != 0) {
-        forget(watch, event->wd);
+        watch_forget(watch, event->wd);
         return 0;
     }
     const char *dir = map_get(&watch->dirs, wd_key(&event->wd));
@@ -309,7 +310,7 @@ static int take(struct files_watch *watch, const struct inotify_event *event, st
         swap_in(watch, event, path);
         type = FILES_EVENT_CREATE;
     }
-    push(watch, type, is_dir, cookie, path);
+    watch_push(watch, type, is_dir, cookie, path);
     if (is_dir && (event->mask & (IN_MOVED_FROM | IN_DELETE)) != 0)
         drop_below(watch, str_n(path, (size_t)len));
     if (!is_dir || !watch->recursive || (event->mask & (IN_CREATE | IN_MOVED_TO)) == 0)
@@ -318,7 +319,7 @@ static int take(struct files_watch *watch, const struct inotify_event *event, st
     if (add_tree(watch, str_n(path, (size_t)len), err) < 0)
         return -1;
     if (watch->is_full)
-        push(watch, FILES_EVENT_OVERFLOW, true, 0, path);
+        watch_push(watch, FILES_EVENT_OVERFLOW, true, 0, path);
     return 0;
 }
 
@@ -326,17 +327,17 @@ static int read_news(struct files_watch *watch, struct err *err)
 {
     ssize_t got = SYS(read(watch->inotify_fd, watch->bytes, sizeof watch->bytes));
     if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : err_sys(err, errno, "read news of a tree");
+        return errno == EAGAIN || errno == EINTR ? 0 : err_sys(err, errno, "read events of a tree");
     for (size_t at = 0; at < (size_t)got;) {
         const struct inotify_event *event = (const void *)(watch->bytes + at);
         at += sizeof *event + event->len;
-        if (take(watch, event, err) < 0)
+        if (watch_take(watch, event, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static void give(struct files_watch *watch, struct files_event *ret_event)
+static void watch_give(struct files_watch *watch, struct files_event *ret_event)
 {
     struct waiting *waiting = &watch->queue.ptr[watch->next++];
     free(watch->last);
@@ -356,13 +357,13 @@ int files_watch_next(struct files_watch *watch, int timeout_ms, struct files_eve
         if (watch->next == watch->queue.len && read_news(watch, err) < 0)
             return -1;
         if (watch->next < watch->queue.len) {
-            give(watch, ret_event);
+            watch_give(watch, ret_event);
             return 1;
         }
         if (timeout_ms == 0 || (has_waited && timeout_ms > 0))
             return 0;
         struct pollfd poll_fd = {.fd = watch->inotify_fd, .events = POLLIN};
         if (SYS(poll(&poll_fd, 1, timeout_ms)) < 0 && errno != EINTR)
-            return err_sys(err, errno, "wait for news of a tree");
+            return err_sys(err, errno, "wait for events of a tree");
     }
 }

@@ -29,14 +29,14 @@ struct files_event {
     struct str path; /* below the watched directory; good until the next call */
 };
 
-/* With `recursive` directories that come later are watched too; what they already hold by then is
- * told as created. Links are not followed. `files` must outlive the watch. */
+/* With `recursive`, directories that are created later are watched too; what they contain by then
+ * is reported as created. Links are not followed. `files` must outlive the watch. */
 int files_watch_new(struct files *files, struct str path, bool recursive,
                     struct files_watch **ret_watch, struct err *err) MUST_USE;
 struct files_watch *files_watch_free(struct files_watch *watch);
 DEFINE_FREEP(files_watch)
 #define AUTO_FILES_WATCH AUTO(files_watch_freep)
 
-/* 1 with an event, 0 when none came in time. A timeout of 0 does not wait, -1 waits for ever. */
+/* 1 with an event, 0 on timeout. A timeout of 0 does not wait, -1 waits without limit. */
 int files_watch_next(struct files_watch *watch, int timeout_ms, struct files_event *ret_event,
                      struct err *err) MUST_USE;

@@ -47,7 +47,7 @@ static int check_same(const struct files_write_options *options, const struct st
         now.mtime_ns == options->if_same->mtime_ns)
         return 0;
     return err_set(err, ERR_NO_MATCH, "'%.*s' is %s; read it again", STR_ARG(path),
-                   st == NULL ? "not there" : "another one by now");
+                   st == NULL ? "missing" : "a different file now");
 }
 
 /* What is at the target decides the mode, and whether there may be a write at all. */
@@ -67,7 +67,7 @@ static int look_at_target(struct files *files, const struct files_place *place, 
     }
     *ret_is_new = false;
     if (options->must_be_new)
-        return err_set(err, ERR_CONFLICT, "'%.*s' is there already", STR_ARG(path));
+        return err_set(err, ERR_CONFLICT, "'%.*s' already exists", STR_ARG(path));
     if (check_same(options, &st, path, err) < 0)
         return -1;
     *ret_mode = S_ISLNK(st.st_mode) ? 0644 : st.st_mode & 0777;
@@ -84,7 +84,7 @@ static int copy_from(const struct files_source *source, int fd, uint64_t limit, 
             return (int)got;
         total += (size_t)got;
         if (total > limit)
-            return err_set(err, ERR_TOO_LARGE, "more than %llu bytes; append the rest",
+            return err_set(err, ERR_TOO_LARGE, "more than %llu bytes; write in parts with append",
                            (unsigned long long)limit);
         if (fd_write_all(fd, str_n(chunk, (size_t)got), err) < 0)
             return -1;
@@ -105,11 +105,45 @@ static int fill_temp(const struct files_source *source, int fd,
     return 0;
 }
 
-static int put_in_place(int dir_fd, const char *temp, const char *name, bool must_be_new,
+/* The new contents, before they have their name. */
+struct fresh {
+    int fd;
+    char temp[FILES_TEMP_SIZE];
+    bool is_named; /* there is a file with the name `temp` */
+};
+
+/* Without a name, so that a process which is killed leaves nothing behind. -1 where that cannot be
+ * given a name later. */
+static int open_unnamed(int dir_fd)
+{
+    char path[32];
+    AUTO_CLOSE int fd = SYS(openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return fd < 0 || access(path, F_OK) < 0 ? -1 : fd_take(&fd);
+}
+
+/* What is in memory already is written so quickly that a name at once is cheaper. */
+static int open_fresh(int dir_fd, bool is_new, bool is_slow, struct fresh *fresh, struct err *err)
+{
+    files_temp_name(is_new, fresh->temp);
+    fresh->fd = is_slow ? open_unnamed(dir_fd) : -1;
+    fresh->is_named = fresh->fd < 0;
+    if (fresh->is_named)
+        fresh->fd = SYS(openat(dir_fd, fresh->temp,
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return fresh->fd < 0 ? err_sys(err, errno, "create a file") : 0;
+}
+
+static int put_in_place(int dir_fd, struct fresh *fresh, const char *name, bool must_be_new,
                         struct err *err)
 {
+    char path[32];
     unsigned flags = must_be_new ? RENAME_NOREPLACE : 0;
-    if (SYS(syscall(SYS_renameat2, dir_fd, temp, dir_fd, name, flags)) < 0)
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fresh->fd);
+    if (!fresh->is_named && SYS(linkat(AT_FDCWD, path, dir_fd, fresh->temp, AT_SYMLINK_FOLLOW)) < 0)
+        return err_sys(err, errno, "name the file");
+    fresh->is_named = true;
+    if (SYS(syscall(SYS_renameat2, dir_fd, fresh->temp, dir_fd, name, flags)) < 0)
         return err_sys(err, errno, "rename into place");
     return 0;
 }
@@ -129,18 +163,17 @@ int files_write_from(struct files *files, struct str path, const struct files_so
     bool is_new = false;
     if (look_at_target(files, &place, path, options, &mode, &is_new, err) < 0)
         return -1;
-    char temp[FILES_TEMP_SIZE];
-    files_temp_name(is_new, temp);
-    AUTO_CLOSE int fd =
-        SYS(openat(place.dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (fd < 0)
-        return err_sys(err, errno, "write '%.*s'", STR_ARG(path));
+    struct fresh fresh;
+    if (open_fresh(place.dir_fd, is_new, source->read != read_bytes, &fresh, err) < 0)
+        return err_wrap(err, "write '%.*s'", STR_ARG(path));
+    AUTO_CLOSE UNUSED int fd = fresh.fd;
     bool is_still_new = is_new;
-    if (fill_temp(source, fd, options, mode, err) < 0 ||
+    if (fill_temp(source, fresh.fd, options, mode, err) < 0 ||
         (options->if_same != NULL &&
          look_at_target(files, &place, path, options, &mode, &is_still_new, err) < 0) ||
-        put_in_place(place.dir_fd, temp, place.name, options->must_be_new, err) < 0) {
-        (void)unlinkat(place.dir_fd, temp, 0);
+        put_in_place(place.dir_fd, &fresh, place.name, options->must_be_new, err) < 0) {
+        if (fresh.is_named)
+            (void)unlinkat(place.dir_fd, fresh.temp, 0);
         return err_wrap(err, "write '%.*s'", STR_ARG(path));
     }
     /* The name is part of the directory: without this a power cut could forget the rename. */
@@ -159,7 +192,7 @@ int files_append(struct files *files, struct str path, struct str bytes, uint64_
     AUTO_CLOSE int fd = files_open_regular(files, path, O_WRONLY | O_APPEND | O_CREAT, &st, err);
     if (fd < 0)
         return -1;
-    /* Root keeps set-id bits on a write; nobody shall run new bytes under an old privilege. */
+    /* Root keeps set-id bits on a write; new bytes must not run with an old privilege. */
     if ((st.st_mode & 06000) != 0 && SYS(fchmod(fd, st.st_mode & 0777)) < 0)
         return err_sys(err, errno, "chmod '%.*s'", STR_ARG(path));
     if (fd_write_all(fd, bytes, err) < 0)
@@ -170,8 +203,8 @@ int files_append(struct files *files, struct str path, struct str bytes, uint64_
     return 0;
 }
 
-/* Makes the directory `prefix` unless it is there. Its parent is opened anew from the root: the
- * kernel then judges every link on the way. */
+/* Creates the directory `prefix` unless it exists. Its parent is opened again from the root, so
+ * that the kernel checks every link in the path. */
 static int make_one(struct files *files, struct str prefix, mode_t mode, bool may_exist,
                     struct err *err)
 {
@@ -207,10 +240,9 @@ int files_mkdir(struct files *files, struct str path, mode_t mode, bool parents,
     if (there >= 0)
         return 0;
     if (err->sys != ENOENT)
-        return err->sys == ENOTDIR
-                   ? err_set(err, ERR_NOT_A_DIRECTORY, "something in '%.*s' is not a directory",
-                             STR_ARG(path))
-                   : -1;
+        return err->sys == ENOTDIR ? err_set(err, ERR_NOT_A_DIRECTORY,
+                                             "a parent in '%.*s' is not a directory", STR_ARG(path))
+                                   : -1;
     for (size_t i = 1; i <= path.len; i++) {
         if (i < path.len && path.ptr[i] != '/')
             continue;
@@ -237,7 +269,7 @@ int files_rename(struct files *files, struct str from, struct str to, bool repla
                     flags)) == 0)
         return 0;
     if (errno == EEXIST)
-        return err_set(err, ERR_CONFLICT, "'%.*s' is there already", STR_ARG(to));
+        return err_set(err, ERR_CONFLICT, "'%.*s' already exists", STR_ARG(to));
     return err_sys(err, errno, "move '%.*s' to '%.*s'", STR_ARG(from), STR_ARG(to));
 }
 

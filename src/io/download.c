@@ -48,12 +48,12 @@ static int on_progress(void *ctx, curl_off_t total, UNUSED curl_off_t now, UNUSE
     return 0;
 }
 
-static int prepare(struct running *running, struct err *err)
+static int download_prepare(struct running *running, struct err *err)
 {
     struct stat st;
     CURL *easy = running->easy;
     if (fstat(running->what->fd, &st) < 0 || lseek(running->what->fd, 0, SEEK_END) < 0)
-        return err_sys(err, errno, "look at what is there");
+        return err_sys(err, errno, "inspect the partial download");
     running->have = (uint64_t)st.st_size;
     running->why = (struct err){0};
     curl_easy_reset(easy);
@@ -80,7 +80,7 @@ static int prepare(struct running *running, struct err *err)
     return 0;
 }
 
-static int explain(struct running *running, CURLcode code, struct err *err)
+static int download_explain(struct running *running, CURLcode code, struct err *err)
 {
     long status = 0;
     (void)curl_easy_getinfo(running->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -90,7 +90,7 @@ static int explain(struct running *running, CURLcode code, struct err *err)
     }
     if (code == CURLE_HTTP_RETURNED_ERROR)
         return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_UNAVAILABLE,
-                       "the server answers %ld", status);
+                       "the server answered %ld", status);
     return err_set(err, ERR_UNAVAILABLE, "%s", curl_easy_strerror(code));
 }
 
@@ -104,11 +104,11 @@ static bool is_passing(struct running *running, CURLcode code)
            (code == CURLE_HTTP_RETURNED_ERROR && (status >= 500 || status == 429));
 }
 
-/* The server sends no part, or the file has more than there is: all of it anew. */
+/* The server does not support ranges, or the file is longer than the download: start again. */
 static int begin_again(struct running *running, struct err *err)
 {
     if (ftruncate(running->what->fd, 0) < 0)
-        return err_sys(err, errno, "begin again");
+        return err_sys(err, errno, "restart the download");
     return 0;
 }
 
@@ -116,7 +116,7 @@ static int run(struct running *running, struct err *err)
 {
     for (int left = TRIES;;) {
         long status = 0;
-        if (prepare(running, err) < 0)
+        if (download_prepare(running, err) < 0)
             return -1;
         CURLcode code = curl_easy_perform(running->easy);
         (void)curl_easy_getinfo(running->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -125,7 +125,7 @@ static int run(struct running *running, struct err *err)
             return 0;
         if (--left == 0 || running->why.code != ERR_NONE ||
             (!no_part && !is_passing(running, code)))
-            return explain(running, code, err);
+            return download_explain(running, code, err);
         if (no_part && begin_again(running, err) < 0)
             return -1;
         if (!no_part)
@@ -136,9 +136,9 @@ static int run(struct running *running, struct err *err)
 int download_run(const struct download *download, struct err *err)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return err_set(err, ERR_INTERNAL, "libcurl does not start");
+        return err_set(err, ERR_INTERNAL, "libcurl cannot be initialized");
     struct running running = {.what = download, .easy = curl_easy_init()};
-    int done = running.easy == NULL ? err_set(err, ERR_INTERNAL, "libcurl does not start")
+    int done = running.easy == NULL ? err_set(err, ERR_INTERNAL, "libcurl cannot be initialized")
                                     : run(&running, err);
     curl_easy_cleanup(running.easy);
     curl_global_cleanup();

@@ -2,9 +2,10 @@
 
 /* A file from the web onto the disk, for a command that waits for it (libcurl).
  *
- * What the file has already is not asked for again, so a download that broke off goes on where it
- * stopped; a server that cannot do that sends all of it. Proxies are those of the environment and
- * redirects are followed: whoever calls knows the content by its digest and trusts no server. */
+ * The part that the file already has is not requested again, so an interrupted download continues
+ * where it stopped; a server that does not support that sends all of it. Proxies are those of the
+ * environment and redirects are followed: the caller checks the content by its digest and trusts no
+ * server. */
 
 #include "base/str.h"
 
@@ -14,9 +15,9 @@ struct download {
     const char *url; /* http or https */
     int fd;          /* of the file, readable and writable */
     uint64_t limit;  /* bytes of the whole: TOO_LARGE */
-    /* A file of authorities to trust beside the host's own (PEM); NULL: none. */
+    /* A file of authorities to trust besides the host's own (PEM); NULL: none. */
     const char *extra_ca;
-    /* Now and then: bytes that are there and bytes in all, 0 while unknown. May be NULL. */
+    /* Called now and then with the bytes received and the total, 0 while unknown. May be NULL. */
     void (*progress)(void *ctx, uint64_t have, uint64_t total);
     void *ctx;
 };

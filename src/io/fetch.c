@@ -22,14 +22,14 @@ static void on_finished(void *ctx)
 }
 
 /* Outside of libcurl's call-backs only. */
-static void stop(struct fetch *fetch)
+static void fetch_stop(struct fetch *fetch)
 {
     if (fetch->is_running)
         (void)curl_multi_remove_handle(fetch->fetcher->multi, fetch->easy);
     fetch->is_running = false;
 }
 
-static enum err_code code_of(CURLcode code)
+static enum err_code fetch_code_of(CURLcode code)
 {
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -46,7 +46,7 @@ static enum err_code code_of(CURLcode code)
 
 void fetch_finish(struct fetch *fetch, CURLcode code)
 {
-    stop(fetch);
+    fetch_stop(fetch);
     curl_off_t connected_us = 0;
     (void)curl_easy_getinfo(fetch->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
     fetch->never_connected =
@@ -55,7 +55,7 @@ void fetch_finish(struct fetch *fetch, CURLcode code)
         (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer's body is larger than %zu bytes",
                       fetch->body.limit);
     if (code != CURLE_OK && fetch->why.code == ERR_NONE)
-        (void)err_set(&fetch->why, code_of(code), "%s", curl_easy_strerror(code));
+        (void)err_set(&fetch->why, fetch_code_of(code), "%s", curl_easy_strerror(code));
     if (code == CURLE_OK && !fetch->answer.is_done)
         (void)err_set(&fetch->why, ERR_UNAVAILABLE, "the answer has no head");
     timer_set(fetch->finish, 0, 0);
@@ -64,7 +64,7 @@ void fetch_finish(struct fetch *fetch, CURLcode code)
 /* The bytes. */
 
 /* False when the fetch must end, with `why` set. */
-static bool count(struct fetch *fetch, size_t bytes, bool is_sent)
+static bool fetch_count(struct fetch *fetch, size_t bytes, bool is_sent)
 {
     return fetch->meter == NULL ||
            fetch->meter->moved(fetch->meter->ctx, bytes, is_sent, &fetch->why) == 0;
@@ -84,7 +84,7 @@ size_t fetch_on_send(char *bytes, size_t size, size_t wanted, void *ctx)
         return 0;
     if (must_wait(fetch))
         return CURL_READFUNC_PAUSE;
-    if (!count(fetch, piece.len, true))
+    if (!fetch_count(fetch, piece.len, true))
         return CURL_READFUNC_ABORT;
     memcpy(bytes, piece.ptr, piece.len);
     fetch->unsent = str_slice(fetch->unsent, piece.len, fetch->unsent.len);
@@ -95,7 +95,7 @@ size_t fetch_on_head(char *bytes, size_t size, size_t lines, void *ctx)
 {
     struct fetch *fetch = ctx;
     struct str line = str_n(bytes, size * lines);
-    return count(fetch, line.len, false) &&
+    return fetch_count(fetch, line.len, false) &&
                    fetch_head_take(&fetch->answer, &fetch->arena, line, &fetch->why) == 0
                ? line.len
                : 0;
@@ -107,13 +107,13 @@ size_t fetch_on_body(char *bytes, size_t size, size_t items, void *ctx)
     struct str piece = str_n(bytes, size * items);
     if (fetch->answer.coding.len > 0) {
         (void)err_set(&fetch->why, ERR_UNAVAILABLE,
-                      "the answer is coded as '%.*s', which was not asked for",
+                      "the answer is encoded as '%.*s', which was not requested",
                       STR_ARG(str_slice(fetch->answer.coding, 0, 40)));
         return 0;
     }
     if (must_wait(fetch))
         return CURL_WRITEFUNC_PAUSE;
-    if (!count(fetch, piece.len, false))
+    if (!fetch_count(fetch, piece.len, false))
         return 0;
     if (buf_append(&fetch->body, piece, &fetch->why) < 0) {
         (void)err_set(&fetch->why, ERR_TOO_LARGE, "the answer's body is larger than %zu bytes",
@@ -157,7 +157,7 @@ struct fetch *fetch_free(struct fetch *fetch)
 {
     if (fetch == NULL)
         return NULL;
-    stop(fetch);
+    fetch_stop(fetch);
     curl_easy_cleanup(fetch->easy);
     /* Its headers may have held a key; libcurl's own copies are beyond reach. */
     for (struct curl_slist *line = fetch->head; line != NULL; line = line->next)

@@ -1,13 +1,13 @@
 #pragma once
 
-/* An HTTP client on the loop (libcurl, known to fetch_internal.h alone).
+/* An HTTP client on the loop (libcurl, included only by fetch_internal.h).
  *
  * It connects to the address that the caller gives and to no other: nothing is resolved, no proxy,
  * no redirect, no cookie, no credential file, no connection kept from another request. Whether the
- * request may be made at all is the caller's question; see egress/gate.h.
+ * request may be made at all is the caller's question; see egress/gate/gate.h.
  *
- * A peer can make it wait and swallow only within the limits; an answer is whole or it is an error.
- * No content coding is asked for and none is taken, so nothing is ever unpacked. */
+ * A peer can make it wait and receive only within the limits; an answer is complete or an error. No
+ * content coding is requested or accepted, so nothing is ever decompressed. */
 
 #include "base/str.h"
 #include "io/listen.h"
@@ -39,8 +39,8 @@ struct fetch_limits {
     size_t body_max, head_max;
 };
 
-/* Whoever counts what moves, heads and bodies alike, before TLS. Called from within libcurl: the
- * fetch may not be freed then. */
+/* Counts all bytes of a fetch, headers and bodies, before TLS. Called from within libcurl: the
+ * call-back must not free the fetch. */
 struct fetch_meter {
     bool (*may_move)(void *ctx); /* false: the fetch waits for fetch_resume */
     /* -1, with the reason: it ends. */
@@ -72,7 +72,7 @@ struct fetch_answer {
 };
 
 /* `ca_file` holds the roots that TLS trusts; NULL for the system's. The first one makes the process
- * ignore SIGPIPE, unless somebody handles it. */
+ * ignore SIGPIPE, unless it has a handler. */
 int fetcher_open(struct loop *loop, const char *ca_file, struct fetcher **ret_fetcher,
                  struct err *err) MUST_USE;
 /* After every fetch of it was freed. */

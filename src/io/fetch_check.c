@@ -15,7 +15,7 @@ int fetch_check_method(struct str method, struct err *err)
     return 0;
 }
 
-static bool is_ours(struct str name)
+static bool fetch_check_is_ours(struct str name)
 {
     static const char *const names[] = {
         "host", "connection", "keep-alive", "transfer-encoding", "content-length", "upgrade",
@@ -33,13 +33,14 @@ int fetch_check_header(struct str name, struct str value, struct err *err)
         return err_set(err, ERR_INVALID,
                        "a header's name must be one word of letters, digits "
                        "and '-'");
-    if (is_ours(name))
-        return err_set(err, ERR_INVALID, "header '%.*s' is not the client's to set", STR_ARG(name));
+    if (fetch_check_is_ours(name))
+        return err_set(err, ERR_INVALID, "header '%.*s' cannot be set by the client",
+                       STR_ARG(name));
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char)value.ptr[i];
         if ((c < 0x20 && c != '\t') || c == 0x7f)
             return err_set(err, ERR_INVALID,
-                           "header '%.*s': its value holds a control character (CR, LF or NUL?)",
+                           "header '%.*s': its value contains a control character (CR, LF or NUL?)",
                            STR_ARG(name));
     }
     return 0;
@@ -52,9 +53,9 @@ int fetch_check_request(const struct fetch_request *request, struct err *err)
     if (fetch_check_method(request->method, err) < 0)
         return -1;
     if (is_bare && request->body.len > 0)
-        return err_set(err, ERR_INVALID, "%.*s has no body", STR_ARG(request->method));
+        return err_set(err, ERR_INVALID, "a %.*s request has no body", STR_ARG(request->method));
     if (request->body.len > FETCH_REQUEST_BODY_MAX)
-        return err_set(err, ERR_TOO_LARGE, "a request body of more than %d bytes",
+        return err_set(err, ERR_TOO_LARGE, "the request body has more than %d bytes",
                        FETCH_REQUEST_BODY_MAX);
     for (size_t i = 0; i < request->header_count; i++) {
         bytes += request->headers[i].name.len + request->headers[i].value.len + 4;
@@ -66,6 +67,6 @@ int fetch_check_request(const struct fetch_request *request, struct err *err)
                        FETCH_REQUEST_HEADERS_MAX, FETCH_REQUEST_HEAD_MAX);
     for (size_t i = 0; i < request->target.len; i++)
         if (request->target.ptr[i] <= 0x20 || request->target.ptr[i] > 0x7e)
-            return err_set(err, ERR_INVALID, "the path holds a byte that no URL has");
+            return err_set(err, ERR_INVALID, "the path contains a byte that is not valid in a URL");
     return 0;
 }

@@ -5,7 +5,7 @@
 
 static int broken(struct err *err, const char *what)
 {
-    return err_set(err, ERR_UNAVAILABLE, "the answer is broken: %s", what);
+    return err_set(err, ERR_UNAVAILABLE, "the answer is malformed: %s", what);
 }
 
 static int keep_status(struct fetch_head *head, struct arena *arena, struct str line,
@@ -15,7 +15,7 @@ static int keep_status(struct fetch_head *head, struct arena *arena, struct str 
     struct str rest = str_slice(line, 9, line.len);
     if (!str_to_i64(str_slice(rest, 0, 3), 100, 999, &status) ||
         (rest.len > 3 && rest.ptr[3] != ' '))
-        return broken(err, "a status line that is none");
+        return broken(err, "invalid status line");
     /* The head of a 1xx answer counts, but is not kept. */
     head->headers.len = 0;
     head->has_length = head->is_chunked = false;
@@ -31,9 +31,9 @@ static int note_framing(struct fetch_head *head, struct str name, struct str val
     int64_t bytes;
     if (str_eq(name, STR("content-length"))) {
         if (value.len == 0 || value.ptr[0] == '-' || !str_to_i64(value, 0, INT64_MAX, &bytes))
-            return broken(err, "a length that is no number");
+            return broken(err, "Content-Length is not a number");
         if (head->has_length && !str_eq(head->length, value))
-            return broken(err, "two lengths");
+            return broken(err, "two Content-Length headers");
         head->has_length = true;
         head->length = value;
     } else if (str_eq(name, STR("transfer-encoding"))) {
@@ -43,7 +43,8 @@ static int note_framing(struct fetch_head *head, struct str name, struct str val
     } else if (str_eq(name, STR("content-encoding")) && !str_eq_nocase(value, STR("identity"))) {
         head->coding = value;
     }
-    return head->has_length && head->is_chunked ? broken(err, "a length and chunks") : 0;
+    return head->has_length && head->is_chunked ? broken(err, "both Content-Length and chunked")
+                                                : 0;
 }
 
 static int keep_header(struct fetch_head *head, struct arena *arena, struct str line,
@@ -51,7 +52,7 @@ static int keep_header(struct fetch_head *head, struct arena *arena, struct str 
 {
     size_t colon = str_find_char(line, ':');
     if (colon == 0 || colon == line.len || line.ptr[0] == ' ' || line.ptr[0] == '\t')
-        return broken(err, "a header without name or over two lines");
+        return broken(err, "a header without a name or folded over two lines");
     if (head->headers.len == FETCH_HEADERS_MAX)
         return err_set(err, ERR_TOO_LARGE, "the answer has more than %d headers",
                        FETCH_HEADERS_MAX);

@@ -1,6 +1,6 @@
 #pragma once
 
-/* For the fetch*.c files alone: libcurl's handles, and what is said between its parts. */
+/* Only for the fetch*.c files: libcurl's handles, and the functions that they share. */
 
 #include <curl/curl.h>
 

@@ -1,4 +1,5 @@
-/* What libcurl is told about a request: one address to connect to, no manners of its own. */
+/* The options of libcurl for a request: one address to connect to, none of libcurl's own
+ * defaults. */
 
 #include "io/fetch_internal.h"
 
@@ -29,7 +30,8 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 {
     struct fetch *fetch = ctx;
     if (purpose != CURLSOCKTYPE_IPCXN || !is_address(&fetch->address, &to->addr)) {
-        (void)err_set(&fetch->why, ERR_INTERNAL, "the client turned to another address");
+        (void)err_set(&fetch->why, ERR_INTERNAL,
+                      "the client connected to an address that was not checked");
         return CURL_SOCKET_BAD;
     }
     return SYS(socket(to->family, to->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->protocol));
@@ -52,7 +54,7 @@ static int check_peer(void *ctx, char *peer_ip, UNUSED char *local_ip, int peer_
     format_ip(&fetch->address, expected);
     if (strcmp(peer_ip, expected) == 0 && peer_port == addr_port(&fetch->address))
         return CURL_PREREQFUNC_OK;
-    (void)err_set(&fetch->why, ERR_INTERNAL, "the peer has another address");
+    (void)err_set(&fetch->why, ERR_INTERNAL, "the peer has an address that was not checked");
     return CURL_PREREQFUNC_ABORT;
 }
 

@@ -40,7 +40,7 @@ static void collect(struct fetcher *fetcher)
 
 /* Between libcurl and the loop. */
 
-static void on_timer(void *ctx)
+static void fetcher_on_timer(void *ctx)
 {
     struct fetcher *fetcher = ctx;
     int running;
@@ -58,7 +58,7 @@ static int on_timeout_changed(UNUSED CURLM *multi, long timeout_ms, void *ctx)
     return 0;
 }
 
-static void on_ready(void *ctx, int events)
+static void fetcher_on_ready(void *ctx, int events)
 {
     const struct fetch_socket *socket = ctx;
     struct fetcher *fetcher = socket->fetcher;
@@ -98,7 +98,7 @@ static int on_socket_changed(UNUSED CURL *easy, curl_socket_t fd, int what, void
     }
     socket = mem_alloc(sizeof *socket);
     *socket = (struct fetch_socket){.fetcher = fetcher, .fd = fd};
-    if (watch_new(fetcher->loop, fd, events, on_ready, socket, &socket->watch, &err) < 0) {
+    if (watch_new(fetcher->loop, fd, events, fetcher_on_ready, socket, &socket->watch, &err) < 0) {
         free(socket);
         return 0; /* unheard, it runs into its time limit */
     }
@@ -120,7 +120,7 @@ int fetcher_open(struct loop *loop, const char *ca_file, struct fetcher **ret_fe
     fetcher->loop = loop;
     fetcher->multi = multi;
     fetcher->ca_file = ca_file == NULL ? NULL : mem_dup_cstr(ca_file);
-    fetcher->timer = timer_new(loop, on_timer, fetcher);
+    fetcher->timer = timer_new(loop, fetcher_on_timer, fetcher);
     (void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket_changed);
     (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, fetcher);
     (void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout_changed);

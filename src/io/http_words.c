@@ -4,8 +4,7 @@ bool http_is_token(struct str s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!is_plain && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
+        if (!char_is_alnum(c) && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
             return false;
     }
     return s.len > 0;

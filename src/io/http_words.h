@@ -1,7 +1,7 @@
 #pragma once
 
-/* What HTTP's words are made of (RFC 9110): whoever reads or writes a message asks here, so that no
- * two readers differ. */
+/* The character classes of HTTP (RFC 9110), used by all code that reads or writes a message, so
+ * that no two readers differ. */
 
 #include "base/str.h"
 

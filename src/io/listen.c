@@ -20,9 +20,10 @@ static int parse_unix(struct str path, struct addr *ret_addr, struct err *err)
         return err_set(err, ERR_INVALID, "address 'unix:%.*s': the path must begin with '/'",
                        STR_ARG(path));
     if (str_to_cstr(path, addr.sa.un.sun_path, sizeof addr.sa.un.sun_path, err) < 0)
-        return err_set(err, ERR_INVALID,
-                       "address 'unix:%.*s': a socket's path has at most %zu bytes and no NUL",
-                       STR_ARG(str_slice(path, 0, 120)), sizeof addr.sa.un.sun_path - 1);
+        return err_set(
+            err, ERR_INVALID,
+            "address 'unix:%.*s': a socket's path must have at most %zu bytes and no NUL",
+            STR_ARG(str_slice(path, 0, 120)), sizeof addr.sa.un.sun_path - 1);
     *ret_addr = addr;
     return 0;
 }
@@ -125,7 +126,8 @@ int addr_port(const struct addr *addr)
     return addr->sa.any.sa_family == AF_INET6 ? ntohs(addr->sa.v6.sin6_port) : 0;
 }
 
-/* A socket file outlives its process. It is in the way only if nobody answers behind it. */
+/* A socket file outlives its process. It is removed only if no process accepts connections on it.
+ */
 static int clear_stale(const struct addr *addr, struct err *err)
 {
     const char *path = addr->sa.un.sun_path;
@@ -134,9 +136,7 @@ static int clear_stale(const struct addr *addr, struct err *err)
         return 0; /* the bind says what is wrong, if anything is */
     if (!S_ISSOCK(st.st_mode))
         return err_set(err, ERR_CONFLICT,
-                       "'%s' is there and is not a socket; remove it or choose "
-                       "another path",
-                       path);
+                       "'%s' exists and is not a socket; remove it or choose another path", path);
     AUTO_CLOSE int probe = SYS(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (probe < 0)
         return err_sys(err, errno, "socket");
@@ -156,7 +156,7 @@ static int bind_failed(const struct addr *addr, int code, struct err *err)
     addr_format(addr, text);
     int port = addr_port(addr);
     if (code == EADDRINUSE && addr_is_unix(addr))
-        return err_set(err, ERR_BUSY, "'%s' is there already; remove it or choose another path",
+        return err_set(err, ERR_BUSY, "'%s' already exists; remove it or choose another path",
                        addr->sa.un.sun_path);
     if (code == EADDRINUSE)
         return err_set(err, ERR_BUSY,
@@ -169,7 +169,7 @@ static int bind_failed(const struct addr *addr, int code, struct err *err)
                        "'ip address' shows",
                        text);
     if (code == EACCES && port > 0 && port < 1024)
-        return err_set(err, ERR_FORBIDDEN, "port %d needs root: choose a port from 1024 on", port);
+        return err_set(err, ERR_FORBIDDEN, "port %d needs root: choose port 1024 or higher", port);
     return err_sys(err, code, "listen on %s", text);
 }
 

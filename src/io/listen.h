@@ -25,7 +25,7 @@ struct addr {
  * it names could change under us. */
 int addr_parse(struct str text, struct addr *ret_addr, struct err *err) MUST_USE;
 void addr_format(const struct addr *addr, char out[ADDR_TEXT_SIZE]);
-/* Reachable from this machine alone: 127.0.0.0/8, ::1 or a unix socket. */
+/* Reachable only from this machine: 127.0.0.0/8, ::1 or a unix socket. */
 bool addr_is_loopback(const struct addr *addr);
 /* Where this machine itself reaches it: loopback for 0.0.0.0 and [::], else the same. */
 struct addr addr_nearest(const struct addr *addr);

@@ -88,7 +88,7 @@ int loop_open(struct loop **ret_loop, struct err *err)
     loop->wake.data = loop;
     loop->thread = pthread_self();
     (void)pthread_mutex_init(&loop->lock, NULL);
-    /* Waiting for word from other threads alone does not keep loop_run going. */
+    /* The wake-up handle of other threads does not keep loop_run running. */
     uv_unref((uv_handle_t *)&loop->wake);
     *ret_loop = loop;
     return 0;
@@ -110,7 +110,7 @@ struct loop *loop_free(struct loop *loop)
     loop_assert(loop);
     loop_run_posted(loop);
     uv_walk(&loop->uv, close_leftover, loop);
-    /* A stop that nobody heard would end the first run before anything is closed. */
+    /* A stop that was not handled would end the first run before anything is closed. */
     while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
         ;
     int code = uv_loop_close(&loop->uv);
@@ -172,7 +172,7 @@ void loop_release(struct loop *loop)
         uv_unref((uv_handle_t *)&loop->wake);
 }
 
-static void on_timer(uv_timer_t *uv)
+static void loop_on_timer(uv_timer_t *uv)
 {
     struct timer *timer = (struct timer *)uv;
     timer->call(timer->ctx);
@@ -205,7 +205,7 @@ void timer_set(struct timer *timer, int64_t delay_ms, int64_t repeat_ms)
     loop_assert(loop_of(timer->uv.loop));
     /* libuv counts from the start of the turn, which may be long ago in a busy one. */
     uv_update_time(timer->uv.loop);
-    (void)uv_timer_start(&timer->uv, on_timer, (uint64_t)delay_ms, (uint64_t)repeat_ms);
+    (void)uv_timer_start(&timer->uv, loop_on_timer, (uint64_t)delay_ms, (uint64_t)repeat_ms);
 }
 
 void timer_clear(struct timer *timer)
@@ -227,7 +227,7 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
         events |= WATCH_READ;
     if ((uv_events & UV_WRITABLE) != 0)
         events |= WATCH_WRITE;
-    /* An error shows itself to whoever reads or writes next; who only writes must be told, too. */
+    /* The next read or write reports the error, so also call back a watcher that only writes. */
     if (status < 0) {
         events |= WATCH_WRITE;
         watch->uv_events = 0; /* libuv has stopped */
@@ -278,7 +278,7 @@ struct watch *watch_free(struct watch *watch)
     return NULL;
 }
 
-static void on_signal(uv_signal_t *uv, int signo)
+static void loop_on_signal(uv_signal_t *uv, int signo)
 {
     struct signal_watch *watch = (struct signal_watch *)uv;
     watch->call(watch->ctx, signo);
@@ -296,17 +296,11 @@ int signal_watch_new(struct loop *loop, int signo, void (*call)(void *ctx, int s
     }
     watch->call = call;
     watch->ctx = ctx;
-    code = SYS(uv_signal_start(&watch->uv, on_signal, signo));
+    code = SYS(uv_signal_start(&watch->uv, loop_on_signal, signo));
     if (code < 0) {
         close_handle(watch);
         return uv_failed(err, code, "watch a signal");
     }
     *ret_watch = watch;
     return 0;
-}
-
-struct signal_watch *signal_watch_free(struct signal_watch *watch)
-{
-    close_handle(watch);
-    return NULL;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /* The one thread that owns the product's state waits here for timers, descriptors, signals and
- * word from other threads (libuv, included in loop.c alone).
+ * messages from other threads (libuv, included only in loop.c).
  *
  * Everything but loop_post belongs to the thread that opened the loop; the functions assert it.
  * Call-backs run on that thread, one at a time, and may free any timer, watch or signal, their own
@@ -23,7 +23,7 @@ DEFINE_FREEP(loop)
 /* Aborts when called on another thread. */
 void loop_assert(const struct loop *loop);
 
-/* Returns after loop_stop, or when no timer, watch or signal is left that could call anybody. */
+/* Returns after loop_stop, or when no timer, watch or signal is left. */
 void loop_run(struct loop *loop);
 /* Handles what is ready now, without waiting. False when nothing is left to wait for. */
 bool loop_step(struct loop *loop);
@@ -37,7 +37,7 @@ struct loop_task {
 };
 /* From any thread. Tasks run in the order in which they were posted. */
 void loop_post(struct loop *loop, struct loop_task *task);
-/* Runs what was posted so far, for whoever waits for it outside loop_run. */
+/* Runs what was posted so far, for callers that wait for it outside loop_run. */
 void loop_run_posted(struct loop *loop);
 /* Between the two loop_run waits for tasks to come, though nothing else be left. */
 void loop_hold(struct loop *loop);
@@ -46,7 +46,7 @@ void loop_release(struct loop *loop);
 /* Timers count on the monotonic clock. */
 struct timer *timer_new(struct loop *loop, void (*call)(void *ctx), void *ctx) MUST_USE;
 struct timer *timer_free(struct timer *timer);
-/* Calls once after `delay_ms`, then each `repeat_ms` (0: no more). Replaces what was set. */
+/* Calls once after `delay_ms`, then every `repeat_ms` (0: never again). Replaces what was set. */
 void timer_set(struct timer *timer, int64_t delay_ms, int64_t repeat_ms);
 void timer_clear(struct timer *timer);
 bool timer_is_set(const struct timer *timer);
@@ -62,8 +62,7 @@ struct watch *watch_free(struct watch *watch);
 /* Other events from now on; 0 pauses. */
 void watch_set(struct watch *watch, int events);
 
-/* Takes the signal away from its default action until signal_watch_free. */
+/* Takes the signal away from its default action until the loop ends. */
 struct signal_watch;
 int signal_watch_new(struct loop *loop, int signo, void (*call)(void *ctx, int signo), void *ctx,
                      struct signal_watch **ret_watch, struct err *err) MUST_USE;
-struct signal_watch *signal_watch_free(struct signal_watch *watch);

@@ -57,7 +57,7 @@ static void *work(void *arg)
 
 static void hand_back(struct loop_task *task)
 {
-    struct job *job = (struct job *)((char *)task - offsetof(struct job, task));
+    struct job *job = CONTAINER_OF(task, struct job, task);
     job->pool->pending--;
     loop_release(job->pool->loop);
     job->done(job, job->was_canceled);
@@ -147,24 +147,12 @@ int pool_submit(struct pool *pool, struct job *job, struct err *err)
     job->was_canceled = false;
     atomic_store(&job->cancel, false);
     if (!enqueue(pool, job))
-        return err_set(err, ERR_LIMIT, "%zu jobs are waiting already; try again later",
+        return err_set(err, ERR_LIMIT, "%zu jobs are already waiting; try again later",
                        pool->queue_max);
     return 0;
-}
-
-void pool_cancel(struct job *job)
-{
-    loop_assert(job->pool->loop);
-    atomic_store(&job->cancel, true);
 }
 
 bool job_is_canceled(const struct job *job)
 {
     return atomic_load(&job->cancel);
-}
-
-size_t pool_pending(const struct pool *pool)
-{
-    loop_assert(pool->loop);
-    return pool->pending;
 }

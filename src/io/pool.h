@@ -3,7 +3,7 @@
 /* Worker threads for what blocks: SQLite, git, file trees, hashing.
  *
  * A job is handed over whole and handed back whole: between pool_submit and `done` the loop's
- * thread keeps its hands off everything the job holds. `run` happens on a worker, `done` on the
+ * thread must not access the job's data. `run` happens on a worker, `done` on the
  * loop's thread, exactly once for each submitted job. A pool of one thread runs its jobs in the
  * order in which they came. */
 
@@ -17,12 +17,14 @@ struct job {
     void (*run)(struct job *job);
     /* `canceled`: `run` was never called. */
     void (*done)(struct job *job, bool canceled);
+    /* Its owner may set it once it is submitted: a waiting job is not run any more, a running one
+     * can check job_is_canceled. `done` is called later in both cases. */
+    atomic_bool cancel;
 
     /* The pool's. */
     struct loop_task task;
     struct pool *pool;
     struct job *next;
-    atomic_bool cancel;
     bool was_canceled;
 };
 
@@ -36,11 +38,5 @@ DEFINE_FREEP(pool)
 
 /* LIMIT when the queue is full: the job stays the caller's and `done` is not called. */
 int pool_submit(struct pool *pool, struct job *job, struct err *err) MUST_USE;
-/* A waiting job is not run any more; a running one is told through job_is_canceled, if it asks.
- * `done` comes later, in both cases. */
-void pool_cancel(struct job *job);
 /* For `run`, on the worker. */
 bool job_is_canceled(const struct job *job);
-
-/* Jobs submitted whose `done` has not been called. */
-size_t pool_pending(const struct pool *pool);

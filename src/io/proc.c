@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/sys.h"
@@ -99,7 +100,7 @@ static bool is_target(const struct plan *plan, int fd)
     return false;
 }
 
-/* These calls fail for want of memory alone. */
+/* These calls fail only when memory runs out. */
 static void must(int code)
 {
     assert(code == 0);
@@ -156,7 +157,7 @@ static int spawn(const struct proc_options *options, const struct plan *plan, pi
     return err_sys(err, code, "start '%s'", options->program);
 }
 
-static struct proc_exit reap(struct proc *proc)
+static struct proc_exit proc_reap(struct proc *proc)
 {
     siginfo_t info = {0};
     /* Watching made the pidfd non-blocking, and then waitid does not wait. */
@@ -174,16 +175,21 @@ static void on_pidfd(void *ctx, UNUSED int events)
 {
     struct proc *proc = ctx;
     proc->watch = watch_free(proc->watch);
-    struct proc_exit how = reap(proc);
+    struct proc_exit how = proc_reap(proc);
     proc->on_exit(proc->ctx, how); /* may free proc */
 }
 
-/* The number cannot have been given away meanwhile: nobody but us reaps this child. */
-static int adopt(struct proc *proc, struct err *err)
+/* The pid cannot have been reused: only this process reaps the child, and later. */
+static int proc_open_pidfd(struct proc *proc, struct err *err)
 {
     proc->pidfd = SYS(pidfd_open(proc->pid, 0));
-    if (proc->pidfd < 0)
-        return err_sys(err, errno, "open the pidfd of %d", proc->pid);
+    return proc->pidfd < 0 ? err_sys(err, errno, "open the pidfd of %d", proc->pid) : 0;
+}
+
+static int adopt(struct proc *proc, struct err *err)
+{
+    if (proc_open_pidfd(proc, err) < 0)
+        return -1;
     return watch_new(proc->loop, proc->pidfd, WATCH_READ, on_pidfd, proc, &proc->watch, err);
 }
 
@@ -226,7 +232,7 @@ struct proc *proc_free(struct proc *proc)
     proc->watch = watch_free(proc->watch);
     if (proc->running) {
         proc_kill(proc, SIGKILL);
-        (void)reap(proc);
+        (void)proc_reap(proc);
     }
     fd_close(&proc->pidfd);
     for (int i = 0; i < 3; i++)
@@ -241,18 +247,54 @@ void proc_kill(struct proc *proc, int signo)
         (void)pidfd_send_signal(proc->pidfd, signo, NULL, 0);
 }
 
-bool proc_is_running(const struct proc *proc)
-{
-    return proc->running;
-}
-
-int proc_pid(const struct proc *proc)
-{
-    return proc->pid;
-}
-
 int proc_take_pipe(struct proc *proc, int which)
 {
     assert(which >= 0 && which < 3);
     return fd_take(&proc->pipes[which]);
+}
+
+/* --- Without a loop --- */
+
+enum { STOP_LOOK_MS = 100 };
+
+static int await_end(const struct proc *proc, int64_t timeout_ms, const atomic_bool *stop,
+                     struct err *err)
+{
+    int64_t until_ms = clock_boot_ms() + timeout_ms;
+    struct pollfd ended = {.fd = proc->pidfd, .events = POLLIN};
+    for (;;) {
+        int64_t left_ms = until_ms - clock_boot_ms();
+        if (stop != NULL && atomic_load(stop))
+            return err_set(err, ERR_CANCELED, "the server is stopping");
+        if (left_ms <= 0)
+            return err_set(err, ERR_TIMEOUT, "it took more than %lld s",
+                           (long long)(timeout_ms / 1000));
+        int got = poll(&ended, 1, (int)MIN(left_ms, (int64_t)STOP_LOOK_MS));
+        if (got > 0)
+            return 0;
+        if (got < 0 && errno != EINTR)
+            return err_sys(err, errno, "wait for a process");
+    }
+}
+
+int proc_run(const struct proc_options *options, int64_t timeout_ms, const atomic_bool *stop,
+             struct proc_exit *ret_exit, struct err *err)
+{
+    struct proc proc = {.pidfd = -1, .pipes = {-1, -1, -1}};
+    AUTO(plan_done) struct plan plan = {0};
+    assert(options->in != PROC_PIPE && options->out != PROC_PIPE && options->err != PROC_PIPE);
+    if (plan_all(&plan, options, &proc, err) < 0 || spawn(options, &plan, &proc.pid, err) < 0)
+        return -1;
+    if (proc_open_pidfd(&proc, err) < 0) {
+        abandon(&proc);
+        return -1;
+    }
+    int result = await_end(&proc, timeout_ms, stop, err);
+    if (result < 0)
+        (void)kill(proc.pid, SIGKILL); /* not reaped yet: the number is still its own */
+    struct proc_exit how = proc_reap(&proc);
+    fd_close(&proc.pidfd);
+    if (result == 0)
+        *ret_exit = how;
+    return result;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 /* Child programs by argument list, never through a shell. A child is known by its pidfd: a signal
- * cannot reach a stranger who got its number. It inherits the descriptors named here, default
+ * cannot reach another process that reused the pid. It inherits the descriptors named here, default
  * signal actions, and nothing else. */
+
+#include <stdatomic.h>
 
 #include "io/loop.h"
 
@@ -44,9 +46,12 @@ DEFINE_FREEP(proc)
 
 /* Nothing happens when it has ended. */
 void proc_kill(struct proc *proc, int signo);
-bool proc_is_running(const struct proc *proc);
-int proc_pid(const struct proc *proc); /* for messages */
 
-/* Our end of a PROC_PIPE for the child's `which` (0, 1, 2), once; then it is the caller's. -1 when
- * there is none. */
+/* Our end of a PROC_PIPE for the child's `which` (0, 1, 2). The first call passes it to the caller;
+ * otherwise -1. */
 int proc_take_pipe(struct proc *proc, int which);
+
+/* Starts a child and waits for its end, without a loop: for workers of a pool. TIMEOUT after
+ * `timeout_ms`, CANCELED soon after `stop` (may be NULL) became true: the child is killed then. */
+int proc_run(const struct proc_options *options, int64_t timeout_ms, const atomic_bool *stop,
+             struct proc_exit *ret_exit, struct err *err) MUST_USE;

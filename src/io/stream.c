@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hold.h"
 #include "base/sys.h"
 
 /* What a stream still does. Reading: OPEN -> ENDED by read_some. Writing: OPEN -> FINISHING by
@@ -23,9 +24,8 @@ struct stream {
     bool ended, paused, was_full;
     enum side writing;
     bool told_closed;
-    struct err why; /* why writing ended; code NONE for an orderly end */
-    int calls_out;  /* call-backs that run now, one inside the other */
-    bool is_freed;  /* by one of them: the last one to return lets the memory go */
+    struct err why;   /* why writing ended; code NONE for an orderly end */
+    struct hold hold; /* by callbacks that run now, one inside the other */
 };
 
 enum { READ_SIZE = 64 << 10 };
@@ -72,13 +72,13 @@ static void send_some(struct stream *stream)
 /* Behind each call-back. False when the stream was freed by it. */
 static bool still_there(struct stream *stream)
 {
-    bool freed = stream->is_freed;
-    if (--stream->calls_out == 0 && freed)
+    bool freed = stream->hold.is_freed;
+    if (hold_release(&stream->hold))
         free(stream);
     return !freed;
 }
 
-#define CALL_OUT(stream, call) ((stream)->calls_out++, (call), still_there(stream))
+#define CALL_OUT(stream, call) (hold_take(&(stream)->hold), (call), still_there(stream))
 
 /* Tells the writer of room, or of the end, after bytes were sent. */
 static bool report_sent(struct stream *stream)
@@ -127,7 +127,7 @@ static bool read_some(struct stream *stream)
     return true;
 }
 
-static void on_ready(void *ctx, int events)
+static void stream_on_ready(void *ctx, int events)
 {
     struct stream *stream = ctx;
     if ((events & WATCH_WRITE) != 0) {
@@ -156,7 +156,7 @@ int stream_open(struct loop *loop, int fd, const struct stream_calls *calls, voi
                 struct stream **ret_stream, struct err *err)
 {
     struct stream *stream = mem_alloc(sizeof *stream);
-    if (watch_new(loop, fd, WATCH_READ, on_ready, stream, &stream->watch, err) < 0) {
+    if (watch_new(loop, fd, WATCH_READ, stream_on_ready, stream, &stream->watch, err) < 0) {
         free(stream);
         return -1;
     }
@@ -181,8 +181,7 @@ struct stream *stream_free(struct stream *stream)
     fd_close(&stream->fd);
     buf_done(&stream->in);
     buf_done(&stream->out);
-    stream->is_freed = true;
-    if (stream->calls_out == 0)
+    if (hold_end(&stream->hold))
         free(stream);
     return NULL;
 }
@@ -191,10 +190,10 @@ int stream_write(struct stream *stream, struct str bytes, struct err *err)
 {
     loop_assert(stream->loop);
     if (stream->writing != SIDE_OPEN)
-        return err_set(err, ERR_UNAVAILABLE, "the other side takes no more");
+        return err_set(err, ERR_UNAVAILABLE, "the other side stopped reading");
     bool was_empty = stream->out.len == 0;
     if (buf_append(&stream->out, bytes, err) < 0)
-        return err_wrap(err, "the other side does not read");
+        return err_wrap(err, "the other side stopped reading");
     if (was_empty)
         send_some(stream);
     if (stream->writing == SIDE_SHUT)

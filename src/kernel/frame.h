@@ -1,11 +1,11 @@
 #pragma once
 
-/* What a kernel and whoever runs it say to each other, over one stream socket.
+/* The messages between an interpreter and its server, over one stream socket.
  *
  * A frame is a head of four little-endian numbers (length of the rest: 4 bytes, type: 2, flags: 2,
- * id: 4) and fields: numbers of 4 bytes, texts and bytes behind their length. Kernels write them in
- * their own languages (cells/wire.py, script/wire.mjs). What a kernel says is a tenant's word:
- * every length is checked, and what is inside is passed on as bytes, never understood. */
+ * id: 4) and fields: numbers of 4 bytes, texts and bytes behind their length. Interpreters write
+ * them in their own languages (cells/wire.py, script/wire.mjs). What an interpreter sends is a
+ * tenant's data: every length is checked, and the contents are passed on as bytes, never parsed. */
 
 #include "base/str.h"
 
@@ -14,22 +14,25 @@ struct err;
 
 enum frame_type {
     FRAME_RUN = 1, /* code, language, variables: "NAME=value" with a NUL behind each */
-    FRAME_ENV,     /* variables as above, for good: of whoever takes over a kernel made ahead */
+    FRAME_ENV,     /* variables as above, for good: of the user of a spare interpreter */
     FRAME_COPY,    /* MiB at most; one byte with the descriptor of a file follows: write all your
                     * memory there */
-    /* from the kernel */
+    FRAME_QUIESCE, /* 1: leave the working directory for "/", so that the root can be exchanged; 0:
+                    * go back. Any other frame also leads back */
+    /* from the interpreter */
     FRAME_READY = 128, /* version */
     FRAME_DISPLAY,     /* count, then that many times: MIME type, bytes */
     FRAME_ERROR,       /* name, message, traceback, module that is missing or "" */
     FRAME_DONE,        /* number of the run, 1 when it did not fail; 1 when variables are gone */
     FRAME_COPIED,      /* 1 when it did not fail, or why not */
+    FRAME_QUIESCED,    /* answer to QUIESCE 1: 1 when it is at "/" and nothing runs in it */
 };
 
 enum {
     FRAME_HEAD = 12,
     FRAME_MAX = 64 << 20,
     FRAME_FLAG_MAIN = 1, /* of DISPLAY: the value of the last expression */
-    FRAME_FLAG_LIVE = 1, /* of READY: it goes on where another kernel was */
+    FRAME_FLAG_LIVE = 1, /* of READY: it continues from another interpreter's state */
 };
 
 struct frame {
@@ -37,12 +40,12 @@ struct frame {
     struct str fields; /* what is left of them; points into what was read */
 };
 
-/* Reads the head alone, and the size of what follows it; false while it is not all there. */
+/* Reads only the head and the size of what follows; false while it is incomplete. */
 bool frame_head(struct str bytes, struct frame *ret_frame, uint32_t *ret_size) MUST_USE;
 /* Takes the first frame of `bytes`. Gives its whole size, or 0 while it is not all there.
  * TOO_LARGE when it says that it is longer than any may be. */
 ssize_t frame_read(struct str bytes, struct frame *ret_frame, struct err *err) MUST_USE;
-/* Takes the next field; false when there is none of that kind. */
+/* Takes the next field; false if the next field is not of that kind. */
 bool frame_number(struct frame *frame, uint32_t *ret_number) MUST_USE;
 bool frame_bytes(struct frame *frame, struct str *ret_bytes) MUST_USE;
 

@@ -1,11 +1,11 @@
-/* What kernels of JavaScript cannot do in it: move their line out of the way of the code, write to
- * it, and be interrupted while they compute. Loaded by script/node.mjs and script/deno.mjs; runs
- * inside the jail.
+/* What JavaScript interpreters cannot do in JavaScript: move their socket to a descriptor that the
+ * code does not use, write to it, and be interrupted while they compute. Loaded by script/node.mjs
+ * and script/deno.mjs; runs inside the jail.
  *
  * A signal reaches JavaScript only between two of its turns, so code that never ends a turn would
- * never hear of it. Here a thread waits for SIGINT beside Node's own handler. When the main thread
- * does not say heard() in a moment, it is computing: then V8 is told to end what runs. A cell loses
- * its turn by that, and so does a timer's call.
+ * never get it. Here a thread waits for SIGINT in addition to Node's own handler. If the main
+ * thread does not call heard() soon, it is computing: then V8 terminates the running code, which
+ * may be a cell or the call of a timer.
  *
  * Only Node's C interface and three functions of V8 without arguments are used, found by name when
  * the library is loaded, so that nothing of Node is needed to build it. */
@@ -44,11 +44,11 @@ napi_value napi_register_module_v1(napi_env env, napi_value exports);
  *   QUIET -> ASKED       on_sigint
  *   ASKED -> QUIET       heard(): the main thread deals with it
  *   ASKED -> TERMINATED  the thread, which then has V8 end what runs
- *   TERMINATED -> QUIET  heard(), which takes the order back if nothing has heeded it yet */
+ *   TERMINATED -> QUIET  heard(), which cancels the termination if it has not happened yet */
 enum state { QUIET, ASKED, TERMINATED };
 static atomic_int state = QUIET;
-/* The run under way, 0 for none, and the one that was when the interrupt came: it may end by itself
- * before anybody has heard, and the next one must not suffer for it. */
+/* The current run, 0 for none, and the run that the interrupt was meant for: that run may end
+ * before the interrupt is handled, and the next one must not be interrupted. */
 static atomic_int run_now, run_meant;
 
 static sem_t asked;
@@ -72,7 +72,7 @@ static void on_sigint(int signo, siginfo_t *info, void *context)
     errno = kept;
 }
 
-static void *watch(void *ctx)
+static void *node_addon_watch(void *ctx)
 {
     for (;;) {
         int expected = ASKED;
@@ -87,7 +87,7 @@ static void *watch(void *ctx)
 }
 
 /* An interrupt that was under way is dealt with now: the run that it was meant for, or 0. */
-static int settle(void)
+static int node_addon_settle(void)
 {
     int was = atomic_exchange(&state, QUIET);
     if (was == TERMINATED)
@@ -98,7 +98,7 @@ static int settle(void)
 static napi_value heard(napi_env env, UNUSED napi_info info)
 {
     napi_value result = NULL;
-    (void)napi_create_int32(env, settle(), &result);
+    (void)napi_create_int32(env, node_addon_settle(), &result);
     return result;
 }
 
@@ -115,7 +115,7 @@ static napi_value marked(napi_env env, napi_info info)
 }
 
 /* Code that reads its standard input finds nothing there. */
-static int take_line(void)
+static int node_addon_take_line(void)
 {
     int line = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, LINE_MIN);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -128,7 +128,7 @@ static int take_line(void)
 static napi_value take_line_from_js(napi_env env, UNUSED napi_info info)
 {
     napi_value result = NULL;
-    (void)napi_create_int32(env, take_line(), &result);
+    (void)napi_create_int32(env, node_addon_take_line(), &result);
     return result;
 }
 
@@ -154,7 +154,7 @@ static bool watch_sigint(void)
         return false;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int made = pthread_create(&thread, NULL, watch, NULL);
+    int made = pthread_create(&thread, NULL, node_addon_watch, NULL);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return made == 0 && sigaction(SIGINT, NULL, &nodes) == 0 && sigaction(SIGINT, &ours, NULL) == 0;
 }
@@ -166,7 +166,7 @@ static napi_value watch_from_js(napi_env env, UNUSED napi_info info)
     return result;
 }
 
-/* Waits for room, as a write to a pipe that is not shared with anybody would. */
+/* Waits until the pipe has room, as a blocking write would. */
 static ssize_t write_some(int fd, const void *bytes, size_t size)
 {
     for (;;) {
@@ -187,12 +187,12 @@ static napi_value write_from_js(napi_env env, napi_info info)
     if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != NAPI_OK ||
         napi_get_value_int32(env, args[0], &fd) != NAPI_OK ||
         napi_get_buffer_info(env, args[1], &bytes, &size) != NAPI_OK) {
-        (void)napi_throw_error(env, "EINVAL", "write: a descriptor and bytes");
+        (void)napi_throw_error(env, "EINVAL", "write: needs a descriptor and bytes");
         return NULL;
     }
     ssize_t done = write_some(fd, bytes, size);
     if (done < 0)
-        (void)napi_throw_error(env, "EIO", "write: nobody reads it any more");
+        (void)napi_throw_error(env, "EIO", "write: the reader has closed the channel");
     else
         (void)napi_create_int32(env, (int32_t)done, &result);
     return result;

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 
 struct object;
 
@@ -81,14 +82,15 @@ int python_find(const char *root, char *out, size_t size, struct err *err)
     }
     globfree(&found);
     if (best < 0)
-        return err_set(err, ERR_NOT_FOUND,
-                       "no libpython3 here; install the package 'libpython3-stdlib libpython3.11'");
+        return err_set(
+            err, ERR_NOT_FOUND,
+            "libpython3 is not installed; install the package 'libpython3-stdlib libpython3.11'");
     return 0;
 }
 
-static int load(const char *library, struct err *err)
+static int python_load(const char *library, struct err *err)
 {
-    /* Global, because extension modules look their symbols up in whoever loaded them. */
+    /* Global, because extension modules look up symbols in the program that loaded them. */
     void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
     if (handle == NULL)
         return err_set(err, ERR_UNAVAILABLE, "%s", dlerror());
@@ -128,7 +130,7 @@ int python_start(const char *library, const char *program, const struct embed_fi
                  struct err *err)
 {
     static wchar_t name[256]; /* the interpreter keeps the pointer */
-    if (load(library, err) < 0)
+    if (python_load(library, err) < 0)
         return -1;
     (void)swprintf(name, countof(name), L"%s", program);
     py.Py_SetProgramName(name);
@@ -145,7 +147,7 @@ static int find_kernel(struct err *err)
 {
     if (kernel_module == NULL)
         kernel_module = py.PyImport_ImportModule("sandglass.main");
-    return kernel_module == NULL ? python_failed(err, "import the kernel") : 0;
+    return kernel_module == NULL ? python_failed(err, "import the modules of the interpreter") : 0;
 }
 
 /* --- Its memory as a file --- */
@@ -161,24 +163,10 @@ void python_set_copy(python_copy *copy)
 static int take_descriptor(int line)
 {
     char byte;
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof control.space};
     int fd = -1;
-    ssize_t got = -1;
-    while (got < 0)
-        if ((got = recvmsg(line, &message, MSG_CMSG_CLOEXEC)) < 0 && errno != EINTR)
-            return -1;
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    return fd;
+    size_t count = 0;
+    return fd_recv(line, &part, 1, &fd, 1, &count, 0) < 0 ? -1 : fd;
 }
 
 static struct object *as_bytes(char mark, struct str text)
@@ -195,7 +183,7 @@ struct copy_request {
 };
 
 /* sandglass.main.copy(request): b"+" when it is done, b"-" and why not, b"=" and the environment in
- * the kernel that goes on. */
+ * the interpreter that continues. */
 static struct object *copy_self(UNUSED struct object *module, struct object *argument)
 {
     struct copy_request request;
@@ -208,7 +196,8 @@ static struct object *copy_self(UNUSED struct object *module, struct object *arg
     int fd = take_descriptor(request.line);
     if (fd < 0 || copy_kernel == NULL) {
         fd_close(&fd);
-        return as_bytes('-', STR("the kernel was started by its program, not by a fork"));
+        return as_bytes(
+            '-', STR("the interpreter was started from its executable, not forked from a zygote"));
     }
     py.PyOS_BeforeFork();
     int done = copy_kernel(fd, request.limit, &env, &err);
@@ -232,13 +221,13 @@ static int offer_copy(struct err *err)
 
 /* --- Its life --- */
 
-int python_prepare(const char *names, bool is_template, char *ret_missing, size_t size,
+int python_prepare(const char *names, bool is_zygote, char *ret_missing, size_t size,
                    struct err *err)
 {
     if (find_kernel(err) < 0 || offer_copy(err) < 0)
         return -1;
     struct object *missing =
-        py.PyObject_CallMethod(kernel_module, "prepare", "(si)", names, (int)is_template);
+        py.PyObject_CallMethod(kernel_module, "prepare", "(si)", names, (int)is_zygote);
     const char *text = missing == NULL ? NULL : py.PyBytes_AsString(missing);
     if (text == NULL)
         return python_failed(err, "prepare");
@@ -258,7 +247,7 @@ int python_serve(int fd, struct err *err)
     return 0;
 }
 
-void python_born(void)
+void python_in_child(void)
 {
     py.PyOS_AfterFork_Child();
 }
@@ -289,6 +278,6 @@ int python_awake(struct str env, struct err *err)
     if (name == NULL)
         return python_failed(err, "awake");
     if (name[0] != '\0')
-        return err_set(err, ERR_UNSUPPORTED, "the sandbox has a '%s' of its own", name);
+        return err_set(err, ERR_UNSUPPORTED, "the sandbox has its own '%s'", name);
     return 0;
 }

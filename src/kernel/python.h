@@ -1,7 +1,8 @@
 #pragma once
 
 /* A Python interpreter inside this process, through its stable ABI: the library is found when the
- * program runs, so that one program serves every Python 3. Included by kernels alone. */
+ * program runs, so that one program serves every Python 3. Included only by interpreter
+ * programs. */
 
 #include "base/embed.h"
 
@@ -16,17 +17,17 @@ int python_find(const char *root, char *out, size_t size, struct err *err) MUST_
 int python_start(const char *library, const char *program, const struct embed_file *modules,
                  struct err *err) MUST_USE;
 
-/* sandglass.main.prepare(names, is_template): imports what the comma-separated list names; those
- * that it could not import come back. A template gives up its environment: each fork brings its
+/* sandglass.main.prepare(names, is_zygote): imports what the comma-separated list names; those
+ * that it could not import come back. A zygote gives up its environment: each fork brings its
  * own. */
-int python_prepare(const char *names, bool is_template, char *ret_missing, size_t size,
+int python_prepare(const char *names, bool is_zygote, char *ret_missing, size_t size,
                    struct err *err) MUST_USE;
 /* sandglass.main.serve(fd): cells until the other side closes. */
 int python_serve(int fd, struct err *err) MUST_USE;
 
-/* How a kernel writes its memory to a file (jail/zygote_image.h); without one it says that it
- * cannot. Takes `fd`. 0 when that is done, -1 when it could not be, 1 in whoever goes on from
- * there, with the environment that that one was born with. */
+/* How an interpreter writes its memory to a file (jail/zygote/zygote_image.h); without one it
+ * reports that it cannot. Takes `fd`. 0 on success, -1 on failure, 1 in the interpreter that
+ * continues from it, with the environment that it was started with. */
 typedef int python_copy(int fd, uint64_t limit, struct str *ret_env, struct err *err);
 void python_set_copy(python_copy *copy);
 
@@ -36,6 +37,6 @@ void python_set_copy(python_copy *copy);
  * names that are imported already. */
 void python_before_fork(void);
 void python_after_fork(void);
-void python_born(void);
+void python_in_child(void);
 void python_rehearse(void);
 int python_awake(struct str env, struct err *err) MUST_USE;

@@ -1,10 +1,10 @@
 /* api.fetch: one HTTP request through the gate, under the sandbox's own policy. */
 
 #include "base/arena.h"
-#include "base/base64.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "egress/gate.h"
+#include "base/format/base64.h"
+#include "base/format/json.h"
+#include "egress/gate/gate.h"
 #include "runtime/bridges.h"
 
 enum { TIMEOUT_MS = 30000 };
@@ -17,16 +17,16 @@ static const char options_schema[] =
     "{\"type\":\"object\",\"description\":\"What to send, and how.\","
     "\"additionalProperties\":false,\"properties\":{"
     "\"method\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":20,"
-    "\"description\":\"GET when left out.\"},"
+    "\"description\":\"Default: GET.\"},"
     "\"headers\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\","
-    "\"maxLength\":16384},\"description\":\"Names and values; those that frame a request "
+    "\"maxLength\":16384},\"description\":\"Names and values; headers that set the framing "
     "(Host, Content-Length, ...) are refused.\"},"
     "\"body\":{\"type\":\"string\",\"maxLength\":8388608,\"description\":\"Sent as UTF-8.\"},"
     "\"timeoutMs\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":30000,"
     "\"description\":\"Time for names, connection, redirects and answer.\"},"
     "\"redirect\":{\"type\":\"string\",\"enum\":[\"manual\",\"follow\",\"error\"],"
-    "\"description\":\"A redirect is an answer like others (manual, the default), followed up to "
-    "5 times with each hop judged anew, or an error.\"}}}";
+    "\"description\":\"What to do with a redirect: return it as the answer (manual, the default), "
+    "follow up to 5, each checked against the policy, or fail (error).\"}}}";
 
 static const char result_types[] =
     "interface FetchResult {\n"
@@ -77,7 +77,8 @@ static void put_body(struct str body, struct json_out *out)
 }
 
 /* A refusal that another policy would lift says how to get one. */
-static void fail(struct bridge_call *call, const struct verdict *refusal, const struct err *why)
+static void bridge_fetch_fail(struct bridge_call *call, const struct verdict *refusal,
+                              const struct err *why)
 {
     const struct services *services = bridge_services(call);
     bool can_help = refusal != NULL && services->remedy != NULL &&
@@ -91,12 +92,12 @@ static void fail(struct bridge_call *call, const struct verdict *refusal, const 
     bridge_fail(call, &with_remedy);
 }
 
-static void on_done(void *ctx, const struct gate_answer *answer, const struct verdict *refusal,
-                    const struct err *why)
+static void bridge_fetch_on_done(void *ctx, const struct gate_answer *answer,
+                                 const struct verdict *refusal, const struct err *why)
 {
     struct bridge_call *call = ctx;
     if (answer == NULL) {
-        fail(call, refusal, why);
+        bridge_fetch_fail(call, refusal, why);
         return;
     }
     AUTO_BUF struct buf text = {0};
@@ -134,7 +135,7 @@ static int read_headers(struct json_t *object, struct arena *arena, struct gate_
     return 0;
 }
 
-/* `fetch` and its kin write the common methods in capitals, whatever the script wrote. */
+/* The common methods in upper case, as JavaScript's `fetch` sends them. */
 static struct str common_method(struct str method)
 {
     static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -163,7 +164,7 @@ static int read_options(const struct json_t *options, struct arena *arena,
     return headers == NULL ? 0 : read_headers(headers, arena, request, err);
 }
 
-static int start(struct bridge_call *call, struct err *err)
+static int bridge_fetch_start(struct bridge_call *call, struct err *err)
 {
     const struct services *services = bridge_services(call);
     const struct json_t *options = bridge_arg(call, 1);
@@ -181,11 +182,11 @@ static int start(struct bridge_call *call, struct err *err)
         return err_set(err, ERR_INVALID, "url must be a string");
     if (options != NULL && read_options(options, &arena, &request, err) < 0)
         return -1;
-    *bridge_state(call) = gate_fetch(services->gate, &request, on_done, call);
+    *bridge_state(call) = gate_fetch(services->gate, &request, bridge_fetch_on_done, call);
     return 0;
 }
 
-static void stop(struct bridge_call *call)
+static void bridge_fetch_stop(struct bridge_call *call)
 {
     *bridge_state(call) = gate_call_free(*bridge_state(call));
 }
@@ -204,6 +205,6 @@ const struct bridge bridge_fetch = {
                "});\n"
                "if (answer.status === 201) console.log(JSON.parse(answer.body).id);",
     .timeout_ms = TIMEOUT_MS,
-    .start = start,
-    .stop = stop,
+    .start = bridge_fetch_start,
+    .stop = bridge_fetch_stop,
 };

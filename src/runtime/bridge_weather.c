@@ -1,8 +1,8 @@
 /* api.getWeather: a forecast in Open-Meteo's shape, from the service that the operator chose. */
 
 #include "base/err.h"
-#include "base/json.h"
-#include "egress/gate.h"
+#include "base/format/json.h"
+#include "egress/gate/gate.h"
 #include "runtime/bridges.h"
 
 enum { TIMEOUT_MS = 10000, BODY_MAX = 1 << 20 };
@@ -36,7 +36,7 @@ static void put_reason(const struct json_t *body, int status, struct err *why)
     struct str reason;
     if (body != NULL && json_kind(body) == JSON_KIND_OBJECT &&
         json_to_str(json_get(body, "reason"), &reason))
-        (void)err_set(why, ERR_UNAVAILABLE, "the weather service said: %.*s",
+        (void)err_set(why, ERR_UNAVAILABLE, "the weather service answered: %.*s",
                       STR_ARG(str_slice(reason, 0, 120)));
     else
         (void)err_set(why, ERR_UNAVAILABLE, "the weather service answered with status %d", status);
@@ -53,8 +53,8 @@ static bool has_parts(const struct json_t *body)
     return true;
 }
 
-static void on_done(void *ctx, const struct gate_answer *answer,
-                    UNUSED const struct verdict *refusal, const struct err *why)
+static void bridge_weather_on_done(void *ctx, const struct gate_answer *answer,
+                                   UNUSED const struct verdict *refusal, const struct err *why)
 {
     struct bridge_call *call = ctx;
     struct err err = {0};
@@ -93,14 +93,15 @@ static int find_place(const struct bridge_call *call, const struct hints *hints,
     return 0;
 }
 
-static int start(struct bridge_call *call, struct err *err)
+static int bridge_weather_start(struct bridge_call *call, struct err *err)
 {
-    const struct services *services = bridge_services(call);
+    struct services *services = bridge_services(call);
     double latitude, longitude;
+    services->used_hints |= bridge_arg(call, 0) == NULL;
     if (find_place(call, &services->hints, &latitude, &longitude, err) < 0)
         return -1;
     if (services->weather_url == NULL)
-        return err_set(err, ERR_UNAVAILABLE, "there is no weather service");
+        return err_set(err, ERR_UNAVAILABLE, "no weather service is configured");
     AUTO_BUF struct buf url = {0};
     buf_printf(&url,
                "%s/v1/forecast?latitude=%.4f&longitude=%.4f&current=temperature_2m"
@@ -113,11 +114,11 @@ static int start(struct bridge_call *call, struct err *err)
         .method = STR("GET"),
         .limits = {.total_ms = bridge_left_ms(call), .body_max = BODY_MAX},
     };
-    *bridge_state(call) = gate_fetch(services->gate, &request, on_done, call);
+    *bridge_state(call) = gate_fetch(services->gate, &request, bridge_weather_on_done, call);
     return 0;
 }
 
-static void stop(struct bridge_call *call)
+static void bridge_weather_stop(struct bridge_call *call)
 {
     *bridge_state(call) = gate_call_free(*bridge_state(call));
 }
@@ -133,6 +134,6 @@ const struct bridge bridge_weather = {
     .example = "const weather = await api.getWeather({ latitude: 52.52, longitude: 13.41 });\n"
                "console.log(weather.current.temperature_2m, weather.daily.sunset[0]);",
     .timeout_ms = TIMEOUT_MS,
-    .start = start,
-    .stop = stop,
+    .start = bridge_weather_start,
+    .stop = bridge_weather_stop,
 };

@@ -1,8 +1,8 @@
 #include "runtime/bridges.h"
 
 #include "base/err.h"
-#include "egress/policy.h"
-#include "egress/url.h"
+#include "egress/policy/policy.h"
+#include "egress/policy/url.h"
 
 const struct bridge *const bridges[] = {
     &bridge_fetch,
@@ -28,7 +28,7 @@ int services_set_weather(struct services *services, const char *url_text, const 
     if (url_parse(text, &url, err) < 0)
         return err_wrap(err, "weather service");
     if (str_find_char(url.target, '?') < url.target.len)
-        return err_set(err, ERR_INVALID, "weather service: its URL has no query");
+        return err_set(err, ERR_INVALID, "bridges.weather_url must have no query");
     put_weather_policy(&url, private, &rule);
     struct policy *policy = NULL;
     if (policy_parse(buf_str(&rule), POLICY_BY_OPERATOR, &policy, err) < 0)

@@ -2,7 +2,7 @@
 
 /* The built-in bridges, and what their handlers work with. */
 
-#include "isolate/bridge.h"
+#include "isolate/bridge/bridge.h"
 #include "runtime/hints.h"
 
 struct allowance;
@@ -21,6 +21,7 @@ struct services {
     const struct secrets *secrets; /* what api.fetch may use unseen; NULL for none */
     struct allowance *allowance;   /* what its requests have together; NULL for no limits */
     struct hints hints;            /* of the request */
+    bool used_hints; /* api.getWeather was called without a place since they were set */
     /* What api.fetch was refused, for logs and events; may be NULL. */
     void (*on_verdict)(void *ctx, const struct verdict *verdict, const struct host *host,
                        uint16_t port);

@@ -37,10 +37,17 @@ bool runtime_speaks(const struct runtime *runtime, struct str name, struct str l
             str_eq_nocase(known_language(language), str_of(runtime->language)));
 }
 
-/* The first that this machine has; when it has none, what the one would need that is best added. */
+/* The advised one, else the first that this machine has; when it has none, what the one would need
+ * that is best added. env.c has the same order in PATH. */
 static int find_language(struct str language, const struct runtime **ret_runtime, struct err *err)
 {
     bool is_known = false;
+    for (const struct runtime *row = runtimes; row->name != NULL; row++) {
+        struct err ignored = {0};
+        if (row->is_advised && runtime_speaks(row, (struct str){0}, language) &&
+            runtime_find(str_of(row->name), ret_runtime, &ignored) == 0)
+            return 0;
+    }
     for (const struct runtime *row = runtimes; row->name != NULL; row++) {
         struct err why = {0};
         /* One with a root of its own is had by its name: not every sandbox has that root. */
@@ -54,13 +61,13 @@ static int find_language(struct str language, const struct runtime **ret_runtime
     }
     return is_known ? -1
                     : err_set(err, ERR_NOT_FOUND,
-                              "nothing here runs '%.*s'; there are python, javascript, typescript "
-                              "and bash",
+                              "no runtime runs '%.*s'; the languages are python, javascript, "
+                              "typescript and bash",
                               STR_ARG(str_slice(language, 0, 40)));
 }
 
-static int find_named(struct str name, struct str language, const struct runtime **ret_runtime,
-                      struct err *err)
+static int choose_find_named(struct str name, struct str language,
+                             const struct runtime **ret_runtime, struct err *err)
 {
     const struct runtime *row;
     if (runtime_find(name, &row, err) < 0)
@@ -77,7 +84,7 @@ int runtime_choose(struct str name, struct str language, struct str own,
 {
     const struct runtime *row = find_row(own);
     if (name.len > 0)
-        return find_named(name, language, ret_runtime, err);
+        return choose_find_named(name, language, ret_runtime, err);
     if (language.len == 0)
         return runtime_find(own, ret_runtime, err);
     if (runtime_is_name(language))

@@ -1,7 +1,7 @@
 #include "runtime/hints.h"
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/json.h"
 
 static int set_number(const char *name, double n, double limit, bool *ret_has, double *ret_n,
                       struct err *err)
@@ -45,7 +45,7 @@ static int set_named_text(struct hints *hints, struct str key, struct str value,
     if (str_eq(key, STR("country")))
         return set_text("country", value, hints->country, err);
     return err_set(err, ERR_INVALID,
-                   "no hint '%.*s'; there are latitude, longitude, city and country",
+                   "unknown hint '%.*s'; the hints are latitude, longitude, city and country",
                    STR_ARG(str_slice(key, 0, 40)));
 }
 
@@ -72,7 +72,7 @@ static int read_member(struct hints *hints, struct str key, const struct json_t 
     if (json_to_str(value, &text))
         return hints_set(hints, key, text, err); /* numbers as text are common in headers */
     return err_set(err, ERR_INVALID, "hint '%.*s' must be %s", STR_ARG(str_slice(key, 0, 40)),
-                   is_coordinate(key) ? "a number" : "a text");
+                   is_coordinate(key) ? "a number" : "a string");
 }
 
 int hints_read(const struct json_t *object, struct hints *hints, struct err *err)
@@ -109,7 +109,7 @@ void hints_put_json(const struct hints *hints, struct json_out *out)
     json_end_object(out);
 }
 
-void hints_put_warnings(const struct hints *hints, struct json_out *out)
+void hints_put_warnings(const struct hints *hints, bool are_used, struct json_out *out)
 {
     const struct {
         const char *name;
@@ -131,7 +131,7 @@ void hints_put_warnings(const struct hints *hints, struct json_out *out)
         buf_printf(&warning, "location hints are incomplete: %s missing%s", buf_cstr(&missing),
                    hints_has_place(hints) ? "" : "; api.getWeather needs coordinates");
     json_begin_array(out);
-    if (warning.len > 0)
+    if (are_used && warning.len > 0)
         json_put_str(out, buf_str(&warning));
     json_end_array(out);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-/* What a request says about where its user is: latitude, longitude, city, country. Any may be
- * missing; what is there is right. */
+/* The location hints of a request: latitude, longitude, city, country. Any may be missing; those
+ * present are valid. */
 
 #include "base/str.h"
 
@@ -30,5 +30,6 @@ static inline bool hints_has_place(const struct hints *hints)
 
 /* An object with null for what is missing. */
 void hints_put_json(const struct hints *hints, struct json_out *out);
-/* An array of sentences, empty when all is there. */
-void hints_put_warnings(const struct hints *hints, struct json_out *out);
+/* An array of sentences, empty when all hints are present, or when the code did not use them
+ * (`are_used`). */
+void hints_put_warnings(const struct hints *hints, bool are_used, struct json_out *out);

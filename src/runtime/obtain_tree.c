@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/sys.h"
-#include "jail/files.h"
+#include "jail/client/files.h"
 #include "runtime/obtain_internal.h"
 
 enum { TRY_MS = 60000, UNTAR_MS = 1800000, WORD_MAX = 4096 };
@@ -23,8 +23,8 @@ static int make_jail(struct jail_plan plan, struct warden_link **ret_warden, str
 {
     if (warden_start(ret_warden, err) < 0)
         return -1;
-    /* Whoever adds a runtime has no tenant to protect from its memory: a host without that limit
-     * can have runtimes, too. */
+    /* No tenant's code runs here, so no memory limit is needed: runtimes can also be added on a
+     * host that lacks that limit. */
     const struct jail_host *host = warden_host(*ret_warden);
     plan.limits.memory_bytes = host->no_memory[0] != '\0' ? JAIL_UNLIMITED : (int64_t)1 << 30;
     plan.limits.pids = host->no_pids[0] != '\0' ? JAIL_UNLIMITED : 0;
@@ -48,13 +48,13 @@ int obtain_unpack(const char *tree, int archive_fd, struct err *err)
     return done;
 }
 
-static int wait_for(struct jail *jail, int timeout_ms, struct err *err)
+static int obtain_tree_wait_for(struct jail *jail, int timeout_ms, struct err *err)
 {
     struct jail_exit how;
     if (jail_wait(jail, timeout_ms, &how, err) < 0)
         return -1;
     if (how.code != 0 || how.signal != 0)
-        return err_set(err, ERR_UNAVAILABLE, "it ends with %s %d",
+        return err_set(err, ERR_UNAVAILABLE, "it ended with %s %d",
                        how.signal != 0 ? "signal" : "status",
                        how.signal != 0 ? how.signal : how.code);
     return 0;
@@ -76,12 +76,12 @@ int obtain_untar(const char *tree, int archive_fd, struct err *err)
         return -1;
     int done = jail_start(jail, &command, (int[]){archive_fd, null, null}, &id, NULL, err);
     if (done == 0)
-        done = wait_for(jail, UNTAR_MS, err);
+        done = obtain_tree_wait_for(jail, UNTAR_MS, err);
     jail = jail_free(jail);
     return done < 0 ? err_wrap(err, "unpack the archive with tar") : 0;
 }
 
-/* Ends with the text: what is told of an error stands last. */
+/* The last line, up to the end of the text: there a program reports its error. */
 static const char *last_line(struct str text)
 {
     struct str all = str_trim(text);
@@ -107,10 +107,10 @@ static int run_program(struct jail *jail, const char *const *argv, const char *c
         return -1;
     fd_close(&theirs);
     struct err ignored;
-    int done = wait_for(jail, TRY_MS, err);
+    int done = obtain_tree_wait_for(jail, TRY_MS, err);
     int got = buf_read_all(word, ours, done < 0 ? &ignored : err);
     if (done < 0 && got == 0 && word->len > 0)
-        return err_wrap(err, "it says '%.100s'", last_line(buf_str(word)));
+        return err_wrap(err, "its last output was '%.100s'", last_line(buf_str(word)));
     return done < 0 ? done : got;
 }
 
@@ -124,7 +124,7 @@ static int try_in(struct jail_plan plan, const char *const *argv, const char *co
         return -1;
     int done = run_program(jail, argv, env, &word, err);
     if (done == 0 && str_find(buf_str(&word), str_of(version)) >= word.len)
-        done = err_set(err, ERR_INVALID, "it says that it is '%.60s', not %s", buf_cstr(&word),
+        done = err_set(err, ERR_INVALID, "it reports the version '%.60s', not %s", buf_cstr(&word),
                        version);
     if (done < 0)
         (void)err_wrap(err, "'%s %s' does not work here", argv[0], argv[1]);
@@ -151,7 +151,7 @@ static int seal_entry(int dir_fd, const char *name, struct err *err)
 {
     struct stat st;
     if (SYS(fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW)) < 0)
-        return err_sys(err, errno, "look at '%s'", name);
+        return err_sys(err, errno, "inspect '%s'", name);
     if (S_ISLNK(st.st_mode))
         return 0;
     if (S_ISDIR(st.st_mode)) {

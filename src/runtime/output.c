@@ -13,8 +13,8 @@ const char *run_status_name(enum run_status status)
 
 void run_output_done(struct run_output *output)
 {
-    buf_done(&output->out);
-    buf_done(&output->err);
+    excerpt_done(&output->out);
+    excerpt_done(&output->err);
     vec_done(&output->parts);
     vec_done(&output->values);
     vec_done(&output->files);
@@ -25,14 +25,7 @@ void run_output_done(struct run_output *output)
     arena_done(&output->arena);
 }
 
-static void keep(struct buf *kept, uint64_t *dropped, struct str text)
-{
-    size_t room = RUN_OUTPUT_MAX - MIN(kept->len, (size_t)RUN_OUTPUT_MAX);
-    buf_put(kept, str_slice(text, 0, room));
-    *dropped += text.len - MIN(text.len, room);
-}
-
-bool run_part_is_shown(const struct kernel_part *parts, size_t at)
+bool run_part_is_shown(const struct interpreter_part *parts, size_t at)
 {
     struct str mime = parts[at].mime;
     for (size_t i = 0; i < at; i++)
@@ -41,7 +34,7 @@ bool run_part_is_shown(const struct kernel_part *parts, size_t at)
     return mime.len > 0 && mime.len <= MIME_MAX && str_is_utf8(mime);
 }
 
-static void keep_value(struct run_output *output, const struct kernel_event *event)
+static void keep_value(struct run_output *output, const struct interpreter_event *event)
 {
     size_t size = 0, first = output->parts.len;
     for (size_t i = 0; i < event->part_count && size <= RUN_VALUES_MAX; i++)
@@ -53,10 +46,10 @@ static void keep_value(struct run_output *output, const struct kernel_event *eve
     }
     output->values_size += size;
     for (size_t i = 0; i < event->part_count; i++) {
-        struct kernel_part part = event->parts[i];
+        struct interpreter_part part = event->parts[i];
         if (run_part_is_shown(event->parts, i))
-            *vec_push(&output->parts) = (struct kernel_part){arena_dup(&output->arena, part.mime),
-                                                             arena_dup(&output->arena, part.bytes)};
+            *vec_push(&output->parts) = (struct interpreter_part){
+                arena_dup(&output->arena, part.mime), arena_dup(&output->arena, part.bytes)};
     }
     if (output->parts.len == first) { /* nothing that can be shown */
         output->dropped_values++;
@@ -72,34 +65,35 @@ static void set(struct buf *buf, struct str text)
     buf_put(buf, str_slice(text, 0, RUN_ERROR_MAX));
 }
 
-void run_output_take(struct run_output *output, const struct kernel_event *event)
+void run_output_take(struct run_output *output, const struct interpreter_event *event)
 {
     switch (event->type) {
-    case KERNEL_STDOUT:
-        keep(&output->out, &output->dropped_out, event->text);
+    case INTERPRETER_STDOUT:
+        excerpt_put(&output->out, event->text, RUN_OUTPUT_MAX);
         break;
-    case KERNEL_STDERR:
-        keep(&output->err, &output->dropped_err, event->text);
+    case INTERPRETER_STDERR:
+        excerpt_put(&output->err, event->text, RUN_OUTPUT_MAX);
         break;
-    case KERNEL_DISPLAY:
+    case INTERPRETER_DISPLAY:
         keep_value(output, event);
         break;
-    case KERNEL_ERROR:
+    case INTERPRETER_ERROR:
         output->status = RUN_FAILED;
         set(&output->error_name, event->name);
         set(&output->error_message, event->message);
         set(&output->traceback, event->text);
         set(&output->module, event->module);
         break;
-    case KERNEL_DONE:
+    case INTERPRETER_DONE:
         output->count = event->count;
         output->is_lost |= event->lost;
         if (!event->ok && output->status == RUN_OK)
-            run_output_end(output, RUN_FAILED, "Error", "the code failed without a word");
+            run_output_end(output, RUN_FAILED, "Error", "the code failed without an error message");
         break;
-    case KERNEL_READY:
-    case KERNEL_COPIED:
-    case KERNEL_GONE:
+    case INTERPRETER_READY:
+    case INTERPRETER_COPIED:
+    case INTERPRETER_QUIESCED:
+    case INTERPRETER_GONE:
         break;
     }
 }
@@ -122,7 +116,8 @@ void run_output_end(struct run_output *output, enum run_status status, const cha
     output->status = status;
     set(&output->error_name, str_of(name));
     set(&output->error_message, str_of(message));
-    /* Behind what an interrupt has left: readers of a traceback alone hear of it, too. */
+    /* After what an interrupt has left: a reader that shows only the traceback sees the reason,
+     * too. */
     if (output->traceback.len > 0 && output->traceback.ptr[output->traceback.len - 1] != '\n')
         buf_put_char(&output->traceback, '\n');
     buf_printf(&output->traceback, "%s: %s\n", name, message);
@@ -135,4 +130,12 @@ void run_output_retry(struct run_output *output)
     buf_clear(&output->error_message);
     buf_clear(&output->traceback);
     buf_clear(&output->module);
+}
+
+enum loss_reason run_output_loss(const struct run_output *output)
+{
+    return !output->is_lost                      ? LOSS_NONE
+           : output->status == RUN_TIMEOUT       ? LOSS_TIMEOUT
+           : output->status == RUN_OUT_OF_MEMORY ? LOSS_OUT_OF_MEMORY
+                                                 : LOSS_EXITED;
 }

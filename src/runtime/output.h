@@ -1,14 +1,16 @@
 #pragma once
 
-/* What a run in a kernel came to: collected from the kernel's events, written as JSON.
+/* The result of a run in an interpreter: collected from the interpreter's events, written as JSON.
  *
- * Everything in it is a tenant's word. It is bounded, kept as bytes, and understood nowhere but
- * where the value of the last expression is read as JSON before it is passed on as such. */
+ * Everything in it is a tenant's data. It is bounded, kept as bytes and not parsed, except that the
+ * value of the last expression is parsed as JSON before it is passed on as such. */
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/excerpt.h"
 #include "base/vec.h"
-#include "runtime/kernel.h"
+#include "runtime/interpreter.h"
+#include "runtime/loss.h"
 
 struct json_out;
 
@@ -28,7 +30,7 @@ enum run_status {
     RUN_INTERRUPTED, /* on demand; variables are kept */
     RUN_TIMEOUT,
     RUN_OUT_OF_MEMORY,
-    RUN_DIED, /* the interpreter is no more */
+    RUN_DIED, /* the interpreter has exited */
 };
 const char *run_status_name(enum run_status status);
 
@@ -45,10 +47,9 @@ struct run_file {
 };
 
 struct run_output {
-    struct arena arena; /* of values and files */
-    struct buf out, err;
-    uint64_t dropped_out, dropped_err;
-    VEC(struct kernel_part) parts;
+    struct arena arena;      /* of values and files */
+    struct excerpt out, err; /* of standard output and standard error */
+    VEC(struct interpreter_part) parts;
     VEC(struct run_value) values;
     uint64_t dropped_values;
     size_t values_size; /* as JSON */
@@ -56,7 +57,7 @@ struct run_output {
     struct buf error_name, error_message, traceback, module;
     uint32_t count;
     int64_t duration_us;
-    bool is_lost; /* the variables are gone */
+    bool is_lost; /* the run lost the variables, its own and those before */
     bool has_files, has_more_files;
     VEC(struct run_file) files;
     size_t files_size;
@@ -66,28 +67,36 @@ void run_output_done(struct run_output *output);
 #define AUTO_RUN_OUTPUT AUTO(run_output_done)
 
 /* READY and GONE change nothing. */
-void run_output_take(struct run_output *output, const struct kernel_event *event);
+void run_output_take(struct run_output *output, const struct interpreter_event *event);
 void run_output_add_file(struct run_output *output, enum run_change change, struct str path,
                          uint64_t size);
-/* It ended otherwise than the code meant. A traceback that was told stays, with this behind it. */
+/* The run did not end normally. A traceback that was already reported stays, followed by this. */
 void run_output_end(struct run_output *output, enum run_status status, const char *name,
                     const char *message);
 /* Forgets how the code failed, so that it can be run once more. */
 void run_output_retry(struct run_output *output);
 
 /* The members of the answer, into an object that is open: success, status, result, results, text,
- * stdout, stderr, error, executionCount, durationMs, files. */
-void run_output_put_members(const struct run_output *output, struct json_out *out);
-/* The same without what a stream has told already. */
-void run_output_put_end(const struct run_output *output, struct json_out *out);
-/* For models: {type: "text" | "image/png" | "error", content}. */
-void run_output_put_short(const struct run_output *output, struct json_out *out);
+ * stdout, stderr, error, stateLost and its reason, executionCount, durationMs, files. */
+void run_output_put_members(const struct run_output *output, const struct loss *loss,
+                            struct json_out *out);
+/* A sentence about values that are missing; nothing when none are. */
+void run_output_put_dropped(const struct run_output *output, struct buf *out);
+/* The same without what a stream has already sent. */
+void run_output_put_end(const struct run_output *output, const struct loss *loss,
+                        struct json_out *out);
+/* For models: {type: "text" | "image/png" | "error", content}, and `note` about a loss where the
+ * content is no text. */
+void run_output_put_short(const struct run_output *output, const struct loss *loss,
+                          struct json_out *out);
+/* What a run that lost its variables itself died of. */
+enum loss_reason run_output_loss(const struct run_output *output);
 /* Whether the part `at` is shown: a type that is a word, and none before it of the same, which
  * would be the same key twice in an object. */
-bool run_part_is_shown(const struct kernel_part *parts, size_t at);
+bool run_part_is_shown(const struct interpreter_part *parts, size_t at);
 /* Bytes of JSON that a part takes. */
-size_t run_part_size(const struct kernel_part *part);
+size_t run_part_size(const struct interpreter_part *part);
 /* {"data": {MIME type: text or base64}, "main": bool}. */
-void run_value_put_json(const struct kernel_part *parts, size_t count, bool main,
+void run_value_put_json(const struct interpreter_part *parts, size_t count, bool main,
                         struct json_out *out);
 void run_output_put_error(const struct run_output *output, struct json_out *out);

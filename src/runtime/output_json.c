@@ -1,8 +1,9 @@
 /* A run's answer as JSON: whole, and short for models. */
 
-#include "base/base64.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/base64.h"
+#include "base/format/json.h"
+#include "runtime/loss.h"
 #include "runtime/output.h"
 
 static bool is_text(struct str mime)
@@ -11,7 +12,7 @@ static bool is_text(struct str mime)
            str_ends(mime, STR("json")) || str_ends(mime, STR("javascript"));
 }
 
-size_t run_part_size(const struct kernel_part *part)
+size_t run_part_size(const struct interpreter_part *part)
 {
     size_t size = part->mime.len * 6 + 8;
     if (!is_text(part->mime))
@@ -23,8 +24,8 @@ size_t run_part_size(const struct kernel_part *part)
     return size;
 }
 
-static const struct kernel_part *find_part(const struct run_output *output,
-                                           const struct run_value *value, const char *mime)
+static const struct interpreter_part *find_part(const struct run_output *output,
+                                                const struct run_value *value, const char *mime)
 {
     for (size_t i = value->first; i < value->first + value->count; i++)
         if (str_eq(output->parts.ptr[i].mime, str_of(mime)))
@@ -32,7 +33,7 @@ static const struct kernel_part *find_part(const struct run_output *output,
     return NULL;
 }
 
-static const struct kernel_part *main_part(const struct run_output *output, const char *mime)
+static const struct interpreter_part *main_part(const struct run_output *output, const char *mime)
 {
     VEC_EACH (value, &output->values)
         if (value->main)
@@ -40,7 +41,7 @@ static const struct kernel_part *main_part(const struct run_output *output, cons
     return NULL;
 }
 
-void run_value_put_json(const struct kernel_part *parts, size_t count, bool main,
+void run_value_put_json(const struct interpreter_part *parts, size_t count, bool main,
                         struct json_out *out)
 {
     json_begin_object(out);
@@ -60,8 +61,8 @@ void run_value_put_json(const struct kernel_part *parts, size_t count, bool main
     json_end_object(out);
 }
 
-/* Numbers may be longer when they are written again ("1e14"): the answer has its bound all the
- * same. */
+/* Numbers may get longer when they are written again ("1e14"); the answer must stay within its
+ * limit. */
 static bool is_short_enough(const struct json_t *value)
 {
     AUTO_BUF struct buf text = {0};
@@ -69,10 +70,10 @@ static bool is_short_enough(const struct json_t *value)
     return text.len <= RUN_VALUES_MAX;
 }
 
-/* The kernel's own words, so they are read before they are passed on. */
-static void put_result(const struct run_output *output, struct json_out *out)
+/* The interpreter's own words, so they are read before they are passed on. */
+static void output_json_put_result(const struct run_output *output, struct json_out *out)
 {
-    const struct kernel_part *part = main_part(output, "application/json");
+    const struct interpreter_part *part = main_part(output, "application/json");
     AUTO_JSON struct json_t *value = NULL;
     struct err err;
     json_key(out, "result");
@@ -126,27 +127,63 @@ static void put_files(const struct run_output *output, struct json_out *out)
     json_key(out, "moreFiles"), json_put_bool(out, output->has_more_files);
 }
 
-void run_output_put_members(const struct run_output *output, struct json_out *out)
+/* Both ends of a text that is too long, with a line about what is between. */
+static void add_text(struct buf *text, const struct excerpt *kept)
 {
-    put_result(output, out);
+    struct excerpt_view view = excerpt_view(kept, 0);
+    excerpt_view_put(&view, "omitted from this response", text);
+}
+
+static void output_json_put_text(struct json_out *out, const char *key, const struct excerpt *kept)
+{
+    AUTO_BUF struct buf text = {0};
+    add_text(&text, kept);
+    json_key(out, key), json_put_str(out, buf_str(&text));
+}
+
+void run_output_put_dropped(const struct run_output *output, struct buf *out)
+{
+    if (output->dropped_values > 0)
+        buf_printf(out,
+                   "%llu values were left out: one answer holds %d values and %d MiB; write large "
+                   "values to files",
+                   (unsigned long long)output->dropped_values, RUN_VALUES_COUNT,
+                   RUN_VALUES_MAX >> 20);
+}
+
+void run_output_put_members(const struct run_output *output, const struct loss *loss,
+                            struct json_out *out)
+{
+    output_json_put_result(output, out);
     json_key(out, "results"), json_begin_array(out);
     VEC_EACH (value, &output->values)
         run_value_put_json(output->parts.ptr + value->first, value->count, value->main, out);
     json_end_array(out);
-    json_key(out, "stdout"), json_put_str(out, buf_str(&output->out));
-    json_key(out, "stderr"), json_put_str(out, buf_str(&output->err));
-    json_key(out, "truncatedStdout"), json_put_i64(out, (int64_t)output->dropped_out);
-    json_key(out, "truncatedStderr"), json_put_i64(out, (int64_t)output->dropped_err);
+    output_json_put_text(out, "stdout", &output->out);
+    output_json_put_text(out, "stderr", &output->err);
+    json_key(out, "truncatedStdout");
+    json_put_i64(out, (int64_t)excerpt_view(&output->out, 0).cut);
+    json_key(out, "truncatedStderr");
+    json_put_i64(out, (int64_t)excerpt_view(&output->err, 0).cut);
     json_key(out, "truncatedResults"), json_put_i64(out, (int64_t)output->dropped_values);
-    run_output_put_end(output, out);
+    json_key(out, "truncatedMessage");
+    if (output->dropped_values > 0) {
+        AUTO_BUF struct buf message = {0};
+        run_output_put_dropped(output, &message);
+        json_put_str(out, buf_str(&message));
+    } else {
+        json_put_null(out);
+    }
+    run_output_put_end(output, loss, out);
 }
 
-void run_output_put_end(const struct run_output *output, struct json_out *out)
+void run_output_put_end(const struct run_output *output, const struct loss *loss,
+                        struct json_out *out)
 {
     json_key(out, "status"), json_put_cstr(out, run_status_name(output->status));
     json_key(out, "success"), json_put_bool(out, output->status == RUN_OK);
     json_key(out, "error"), run_output_put_error(output, out);
-    json_key(out, "stateLost"), json_put_bool(out, output->is_lost);
+    loss_put_json(loss, out);
     json_key(out, "executionCount"), json_put_i64(out, output->count);
     json_key(out, "durationMs"), json_put_f64(out, (double)output->duration_us / 1e3);
     put_files(output, out);
@@ -154,21 +191,25 @@ void run_output_put_end(const struct run_output *output, struct json_out *out)
 
 /* --- Short --- */
 
-static void put_short(struct json_out *out, const char *type, struct str content)
+static void put_short(struct json_out *out, const char *type, struct str content, struct str note)
 {
     json_begin_object(out);
     json_key(out, "type"), json_put_cstr(out, type);
     json_key(out, "content"), json_put_str(out, content);
+    if (note.len > 0)
+        json_key(out, "note"), json_put_str(out, note);
     json_end_object(out);
 }
 
-/* A shell has no traceback: what it said on its way is the better half of its error. */
-static void put_short_error(const struct run_output *output, struct json_out *out)
+/* A shell has no traceback: its output before the error explains the error. */
+static void put_short_error(const struct run_output *output, const struct loss *loss,
+                            struct json_out *out)
 {
     AUTO_BUF struct buf text = {0};
+    loss_put_line(loss, &text);
     if (output->traceback.len == 0) {
-        buf_put(&text, buf_str(&output->out));
-        buf_put(&text, buf_str(&output->err));
+        add_text(&text, &output->out);
+        add_text(&text, &output->err);
         if (text.len > 0 && text.ptr[text.len - 1] != '\n')
             buf_put_char(&text, '\n');
         buf_printf(&text, "%s: %s", buf_cstr(&output->error_name),
@@ -176,33 +217,41 @@ static void put_short_error(const struct run_output *output, struct json_out *ou
     } else {
         buf_put(&text, str_trim(buf_str(&output->traceback)));
     }
-    put_short(out, "error", buf_str(&text));
+    put_short(out, "error", buf_str(&text), (struct str){0});
 }
 
-void run_output_put_short(const struct run_output *output, struct json_out *out)
+void run_output_put_short(const struct run_output *output, const struct loss *loss,
+                          struct json_out *out)
 {
-    AUTO_BUF struct buf text = buf_with_limit((size_t)RUN_VALUES_MAX * 2);
+    AUTO_BUF struct buf text = buf_with_limit((size_t)RUN_VALUES_MAX * 2), note = {0};
     if (output->status != RUN_OK) {
-        put_short_error(output, out);
+        put_short_error(output, loss, out);
         return;
     }
+    loss_put_text(loss, &note);
     VEC_EACH (value, &output->values) {
-        const struct kernel_part *picture = find_part(output, value, "image/png");
+        const struct interpreter_part *picture = find_part(output, value, "image/png");
         if (picture == NULL)
             continue;
         base64_put(picture->bytes, &text);
-        put_short(out, "image/png", buf_str(&text));
+        put_short(out, "image/png", buf_str(&text), buf_str(&note));
         return;
     }
-    buf_put(&text, buf_str(&output->out));
-    buf_put(&text, buf_str(&output->err));
+    loss_put_line(loss, &text);
+    add_text(&text, &output->out);
+    add_text(&text, &output->err);
     VEC_EACH (value, &output->values) {
-        const struct kernel_part *part = find_part(output, value, "text/plain");
+        const struct interpreter_part *part = find_part(output, value, "text/plain");
         if (part == NULL)
             continue;
         if (text.len > 0 && text.ptr[text.len - 1] != '\n')
             buf_put_char(&text, '\n');
         buf_put(&text, part->bytes);
     }
-    put_short(out, "text", buf_str(&text));
+    if (output->dropped_values > 0) {
+        buf_put_cstr(&text, "\n... ");
+        run_output_put_dropped(output, &text);
+        buf_put_cstr(&text, " ...");
+    }
+    put_short(out, "text", buf_str(&text), (struct str){0});
 }

@@ -1,5 +1,8 @@
 #include "runtime/packages.h"
 
+#include <glob.h>
+
+#include "base/buf.h"
 #include "base/err.h"
 #include "runtime/runtimes.h"
 
@@ -56,7 +59,7 @@ static const struct {
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return char_is_alnum(c) || c == '_';
 }
 
 /* strchr finds the NUL behind its text, too. */
@@ -94,7 +97,7 @@ static bool python_package(struct str module, struct str *ret_package)
     return true;
 }
 
-/* The length of one part of an npm name, 0 when there is none. */
+/* The length of one part of an npm name, 0 if it is invalid. */
 static size_t npm_part(struct str text)
 {
     size_t len = 0;
@@ -104,7 +107,7 @@ static size_t npm_part(struct str text)
     return len;
 }
 
-/* The length of "name" or "@scope/name" at the beginning, 0 when there is none. */
+/* The length of "name" or "@scope/name" at the beginning, 0 if it is invalid. */
 static size_t npm_name(struct str text)
 {
     size_t scope = 0;
@@ -165,9 +168,9 @@ static bool is_requirement(struct str package)
     return is_fine;
 }
 
-static int refuse(struct str package, const char *like, struct err *err)
+static int packages_refuse(struct str package, const char *like, struct err *err)
 {
-    return err_set(err, ERR_INVALID, "'%.*s' is no requirement like %s",
+    return err_set(err, ERR_INVALID, "'%.*s' is not a requirement like %s",
                    (int)MIN(package.len, (size_t)64), package.ptr == NULL ? "" : package.ptr, like);
 }
 
@@ -175,15 +178,58 @@ int package_check(struct str package, struct err *err)
 {
     if (is_requirement(package) || is_npm(without_scheme(package)))
         return 0;
-    return refuse(package, "'pandas', 'requests>=2,<3' or 'left-pad@^1'", err);
+    return packages_refuse(package, "'pandas', 'requests>=2,<3' or 'left-pad@^1'", err);
 }
 
 static int check_for(enum sort sort, struct str package, struct err *err)
 {
     if (sort == PYTHON)
-        return is_requirement(package) ? 0 : refuse(package, "'pandas' or 'requests>=2,<3'", err);
+        return is_requirement(package)
+                   ? 0
+                   : packages_refuse(package, "'pandas' or 'requests>=2,<3'", err);
     bool is_fine = is_npm(sort == DENO ? without_scheme(package) : package);
-    return is_fine ? 0 : refuse(package, "'left-pad' or 'left-pad@^1'", err);
+    return is_fine ? 0 : packages_refuse(package, "'left-pad' or 'left-pad@^1'", err);
+}
+
+/* ---- what the host has ---- */
+
+bool package_is_on_host(struct str module)
+{
+    /* Debian's, what an administrator installed, other distributions', Python's own. */
+    static const char *const dirs[] = {"/usr/lib/python3.*", "/usr/lib/python3/dist-packages",
+                                       "/usr/local/lib/python3.*/dist-packages",
+                                       "/usr/lib/python3.*/site-packages",
+                                       "/usr/lib64/python3.*/site-packages"};
+    char pattern[512];
+    bool is_there = false;
+    for (size_t i = 0; i < countof(dirs) && !is_there; i++) {
+        glob_t found = {0};
+        (void)snprintf(pattern, sizeof pattern, "%s/%.*s{,.py}", dirs[i],
+                       (int)MIN(module.len, (size_t)PACKAGE_NAME_MAX), module.ptr);
+        is_there = glob(pattern, GLOB_BRACE, NULL, &found) == 0;
+        globfree(&found);
+    }
+    return is_there;
+}
+
+void package_put_debian(struct str module, struct buf *out)
+{
+    buf_put_cstr(out, "python3-");
+    for (size_t i = 0; i < module.len; i++) {
+        char c = module.ptr[i];
+        buf_put_char(out, (char)(c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
+    }
+}
+
+void packages_put_missing(const struct str *modules, size_t count, struct buf *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (package_is_on_host(modules[i]))
+            continue;
+        if (out->len > 0)
+            buf_put_char(out, ' ');
+        package_put_debian(modules[i], out);
+    }
 }
 
 /* ---- installers ---- */
@@ -192,14 +238,12 @@ static const char *const pip[] = {"/usr/bin/python3",
                                   "-m",
                                   "pip",
                                   "install",
-                                  "--target",
-                                  PACKAGES_PYTHON,
-                                  "--upgrade",
+                                  "--user", /* to PYTHONUSERBASE, see env.c */
                                   "--no-input",
                                   "--no-cache-dir",
                                   "--disable-pip-version-check",
                                   "--no-warn-script-location",
-                                  "--quiet",
+                                  "-vv", /* else it does not say why an index gave nothing */
                                   NULL};
 /* The host's npm, run by the runtime's Node: that is first in its PATH. */
 static const char *const npm[] = {

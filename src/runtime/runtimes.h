@@ -1,9 +1,9 @@
 #pragma once
 
-/* The languages that run as kernels in jails: one row each, with where it comes from and how it
- * starts. The kernels' own programs travel inside sandglass and are unpacked once into the data
- * directory; interpreters that the host does not have are added to it (runtime/obtain.h). A jail
- * sees both read-only, at fixed places. */
+/* The languages that run as interpreters in jails: one row each, with where it comes from and how
+ * it starts. The interpreters' own programs travel inside sandglass and are unpacked once into the
+ * data directory; interpreters that the host does not have are added to it (runtime/obtain.h). A
+ * jail sees both read-only, at fixed places. */
 
 #include "base/str.h"
 
@@ -11,14 +11,11 @@ struct arena;
 struct err;
 struct jail_plan;
 
-#define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked kernels, */
+#define RUNTIME_DIR "/opt/sandglass"  /* where a jail sees the unpacked interpreters, */
 #define RUNTIME_TREES "/opt/runtimes" /* and everything that was added */
-/* Where programs of a jail are looked for; last what is missing on a plain host (write_names). */
-#define RUNTIME_PATH                                                                               \
-    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" RUNTIME_DIR "/bin"
-
-/* In the environment of a kernel that is made ahead: it goes the ways of a first cell by itself. */
-#define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD=1"
+/* In the environment of an interpreter that is made ahead: it goes the ways of a first cell by
+ * itself. */
+#define RUNTIME_AHEAD "SANDGLASS_KERNEL_AHEAD"
 
 enum { RUNTIME_PATH_MAX = 4096, RUNTIME_VERSION_SIZE = 64 };
 
@@ -30,13 +27,12 @@ enum runtime_source {
 
 struct runtime {
     const char *name, *summary;
-    const char *language;   /* what code is when nobody says */
-    const char *also;       /* another one that it takes, or NULL */
-    const char *argv[8];    /* inside; NULL behind the last */
-    const char *const *env; /* inside; NULL behind the last */
-    /* The last word on one of them where packages can be installed (runtime/packages.h), or NULL.
-     */
-    const char *packages_env;
+    const char *language; /* the default language of code */
+    const char *also;     /* another one that it takes, or NULL */
+    const char *argv[8];  /* inside; NULL behind the last */
+    /* Before the last of them where packages come with a snapshot, or NULL. */
+    const char *snapshot_option;
+    const char *const *env; /* of sandboxes of this runtime (runtime/env.c); NULL behind the last */
     enum runtime_source source;
     const char *needs;  /* a pattern of the host that must match; NULL: nothing */
     const char *remedy; /* what to do when it does not */
@@ -44,13 +40,23 @@ struct runtime {
     const char *version, *package, *integrity; /* "sha512-..." of the package */
     const char *program;                       /* that the tree must hold, from its root */
     const char *release, *proof; /* a system: of Debian, and what `program -c` must be able to do */
-    /* What a template is made of (runtime_program), NULL: there is none; and what it imports unless
-     * the configuration says otherwise. */
-    const char *forks, *imports;
-    bool is_advised; /* of those of its language the one to add where there is none */
+    /* What a zygote is made of (runtime_program); NULL: none. */
+    const char *forks;
+    bool is_advised; /* the runtime to add when its language has none */
 };
 
 extern const struct runtime runtimes[]; /* the last has no name */
+
+/* The environment of a sandbox by its runtime: the same for its commands, terminals and
+ * interpreters. An unknown name, also "", gives that of a sandbox of the host's programs. */
+const char *const *runtime_env(struct str name);
+/* The part of it that needs nothing of RUNTIME_DIR: for jails without it. */
+extern const char *const runtime_env_plain[];
+/* The rows' own. */
+extern const char *const runtime_env_host[];
+extern const char *const runtime_env_node22[];
+extern const char *const runtime_env_node24[];
+extern const char *const runtime_env_deno[];
 
 enum runtime_state {
     RUNTIME_READY,
@@ -58,18 +64,18 @@ enum runtime_state {
     RUNTIME_OLD, /* added by a sandglass that knew another version; works, and can be added again */
 };
 
-/* `version` takes the one that is there, or "". */
+/* `version` gets the installed version, or "". */
 enum runtime_state runtime_look(const struct runtime *runtime, const char *data_dir,
                                 char version[RUNTIME_VERSION_SIZE]);
 
-/* The row of that name. NOT_FOUND for a name that no row has, with those that there are. */
+/* The row of that name. NOT_FOUND for an unknown name, with a list of the known ones. */
 int runtime_named(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 /* The same, and it can start here: else UNAVAILABLE with what to do. */
 int runtime_find(struct str name, const struct runtime **ret_runtime, struct err *err) MUST_USE;
 /* The data directory whose runtimes this process uses: once, before the first runtime_find. */
 void runtimes_use(const char *data_dir);
 
-/* A kernel's program as a sealed file in memory, for warden_ask_template; a descriptor. */
+/* An interpreter's program as a sealed file in memory, for warden_ask_zygote; a descriptor. */
 int runtime_program(const char *name, struct err *err) MUST_USE;
 
 bool runtime_is_name(struct str name);
@@ -81,19 +87,20 @@ int runtime_choose(struct str name, struct str language, struct str own,
 /* True when that is its name, or its language; empty ones are not asked. */
 bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language);
 
-/* Directories of the host that a jail with kernels needs. */
+/* Directories of the host that a jail with interpreters needs. */
 struct runtime_places {
-    char kernels[RUNTIME_PATH_MAX], trees[RUNTIME_PATH_MAX], base[RUNTIME_PATH_MAX];
+    char interpreters[RUNTIME_PATH_MAX], trees[RUNTIME_PATH_MAX], base[RUNTIME_PATH_MAX];
 };
 
-/* Makes them where they are not there yet. NULL: for any runtime that needs no root of its own. */
+/* Creates them if missing. NULL: for any runtime that does not need its own root. */
 int runtime_places_make(const struct runtime *runtime, const char *data_dir,
                         struct runtime_places *ret_places, struct err *err) MUST_USE;
 /* The root tree of jails that are made for the runtime of that name; NULL: the host's own. */
 const char *runtime_root(struct str name, const char *data_dir, struct arena *arena);
-/* Whether kernels of it run in a jail that was made for the runtime `own`: else UNSUPPORTED. */
+/* Whether interpreters of it run in a jail that was made for the runtime `own`: else UNSUPPORTED.
+ */
 int runtime_fits(const struct runtime *runtime, struct str own, struct err *err) MUST_USE;
-/* Adds them to the plan of a jail, which borrows them: kernels of this runtime can be started in
- * it, and of every other that needs no root of its own. */
+/* Adds them to the plan of a jail, which borrows them: interpreters of this runtime can be started
+ * in it, and of every other that needs no root of its own. */
 void runtime_places_plan(const struct runtime *runtime, const struct runtime_places *places,
                          struct jail_plan *plan);

@@ -44,7 +44,7 @@ struct store_batch *store_batch_free(struct store_batch *batch)
     return NULL;
 }
 
-static struct change *add(struct store_batch *batch, enum change_kind kind)
+static struct change *batch_add(struct store_batch *batch, enum change_kind kind)
 {
     struct change *change = arena_new(&batch->arena, struct change);
     change->kind = kind;
@@ -58,7 +58,7 @@ static struct change *add(struct store_batch *batch, enum change_kind kind)
 
 void store_put(struct store_batch *batch, const struct store_table *table, const void *row)
 {
-    struct change *change = add(batch, PUT);
+    struct change *change = batch_add(batch, PUT);
     change->table = table;
     change->row = arena_alloc(&batch->arena, table->row_size);
     memcpy(change->row, row, table->row_size);
@@ -71,7 +71,7 @@ void store_put(struct store_batch *batch, const struct store_table *table, const
 
 void store_remove(struct store_batch *batch, const struct store_table *table, struct str id)
 {
-    struct change *change = add(batch, REMOVE);
+    struct change *change = batch_add(batch, REMOVE);
     change->table = table;
     change->id = arena_dup(&batch->arena, id);
 }
@@ -79,7 +79,7 @@ void store_remove(struct store_batch *batch, const struct store_table *table, st
 void store_put_event(struct store_batch *batch, const struct store_event *event)
 {
     struct arena *arena = &batch->arena;
-    add(batch, EVENT)->event = (struct store_event){
+    batch_add(batch, EVENT)->event = (struct store_event){
         .seq = event->seq,
         .date_ms = event->date_ms,
         .kind = arena_dup(arena, event->kind),
@@ -94,18 +94,20 @@ void store_put_event(struct store_batch *batch, const struct store_event *event)
 void store_put_log(struct store_batch *batch, const struct store_log *log)
 {
     assert(log->bytes.len <= STORE_LOG_CHUNK_MAX);
-    add(batch, LOG)->log = (struct store_log){
+    batch_add(batch, LOG)->log = (struct store_log){
         .command = arena_dup(&batch->arena, log->command),
         .start = log->start,
         .stream = log->stream,
         .bytes = arena_dup(&batch->arena, log->bytes),
+        .at = log->at,
+        .lines = log->lines,
     };
 }
 
 void store_cut_log(struct store_batch *batch, struct str command, int64_t stream, uint64_t from,
                    uint64_t to)
 {
-    struct change *change = add(batch, CUT);
+    struct change *change = batch_add(batch, CUT);
     change->log = (struct store_log){
         .command = arena_dup(&batch->arena, command), .start = from, .stream = stream};
     change->to = to;
@@ -143,7 +145,7 @@ static int write_log(struct store *store, const struct store_log *log, struct er
 {
     struct stmt *stmt = NULL;
     if (store_stmt(store, STORE_SLOT_LOG,
-                   "INSERT OR REPLACE INTO command_logs SELECT ?1,?2,?3,?4 "
+                   "INSERT OR REPLACE INTO command_logs SELECT ?1,?2,?3,?4,?5,?6 "
                    "WHERE EXISTS (SELECT 1 FROM commands WHERE id=?1)",
                    &stmt, err) < 0)
         return -1;
@@ -151,6 +153,8 @@ static int write_log(struct store *store, const struct store_log *log, struct er
     stmt_bind_i64(stmt, 2, (int64_t)log->start);
     stmt_bind_i64(stmt, 3, log->stream);
     stmt_bind_blob(stmt, 4, log->bytes);
+    stmt_bind_i64(stmt, 5, log->at);
+    stmt_bind_i64(stmt, 6, log->lines);
     return stmt_run(stmt, err);
 }
 
@@ -169,7 +173,7 @@ static int cut_log(struct store *store, const struct change *change, struct err 
     return stmt_run(stmt, err);
 }
 
-static int apply(struct store *store, const struct change *change, struct err *err)
+static int batch_apply(struct store *store, const struct change *change, struct err *err)
 {
     switch (change->kind) {
     case PUT:
@@ -190,7 +194,7 @@ static int run_batch(struct store *store, struct store_op *op, struct err *err)
 {
     const struct store_batch *batch = (const struct store_batch *)op;
     for (const struct change *change = batch->first; change != NULL; change = change->next) {
-        if (apply(store, change, err) < 0)
+        if (batch_apply(store, change, err) < 0)
             return -1;
         CRASH_POINT("store.batch.applied");
     }

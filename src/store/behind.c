@@ -18,7 +18,7 @@
 /* Frames of the log carry checksums, so all that reached the disk counts at the next start. */
 static void run_sync(struct job *job)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
+    struct store *store = CONTAINER_OF(job, struct store, sync_job);
     store_fault_slow_sync();
     AUTO_CLOSE int fd = openat(store->dir_fd, STORE_WAL_NAME, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && STORE_IO(fdatasync(fd)) < 0)
@@ -27,7 +27,7 @@ static void run_sync(struct job *job)
 
 static void sync_done(struct job *job, UNUSED bool canceled)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, sync_job));
+    struct store *store = CONTAINER_OF(job, struct store, sync_job);
     store->sync_runs = false;
 }
 
@@ -45,11 +45,11 @@ static void on_sync_time(void *ctx)
 
 /* --- Folding --- */
 
-/* On a connection of its own: the store's goes on writing. What is not folded this time is the next
- * time; the log begins anew once all of it is. */
+/* On its own connection, while the store's goes on writing. What is not checkpointed this time is
+ * done the next time; the log starts again once all of it is. */
 static void run_fold(struct job *job)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, fold_job));
+    struct store *store = CONTAINER_OF(job, struct store, fold_job);
     struct err err = {0};
     struct db *db = NULL;
     char path[PATH_MAX];
@@ -62,7 +62,7 @@ static void run_fold(struct job *job)
 
 static void fold_done(struct job *job, UNUSED bool canceled)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, fold_job));
+    struct store *store = CONTAINER_OF(job, struct store, fold_job);
     store->fold_runs = false;
 }
 

@@ -80,7 +80,7 @@ static int put_blob(struct blob_job *job, int dir_fd, struct err *err)
         (size_t)st.st_size == job->bytes.len) {
         /* It may be about to be swept: it is young again. */
         (void)utimensat(dir_fd, job->hash, NULL, AT_SYMLINK_NOFOLLOW);
-        /* Whoever put it may not have come to this. */
+        /* The process that wrote it may have ended before this sync. */
         return STORE_IO(fsync(dir_fd)) < 0 ? err_sys(err, errno, "sync 'blobs'") : 0;
     }
     id_new(id);
@@ -113,8 +113,8 @@ static int get_blob(struct blob_job *job, int dir_fd, struct err *err)
         return err_wrap(err, "read blob '%.12s'", job->hash);
     hash_sha256_hex(buf_str(&job->bytes), hash);
     if (strcmp(hash, job->hash) != 0)
-        return err_set(err, ERR_INTERNAL, "blob '%.12s' is damaged: its bytes are not its name's",
-                       job->hash);
+        return err_set(err, ERR_INTERNAL,
+                       "blob '%.12s' is damaged: its contents do not match its hash", job->hash);
     return 0;
 }
 
@@ -170,7 +170,7 @@ static void job_done(struct job *base, bool canceled)
 {
     struct blob_job *job = (struct blob_job *)base;
     if (canceled)
-        job->result = err_set(&job->err, ERR_CANCELED, "the store closes");
+        job->result = err_set(&job->err, ERR_CANCELED, "the store is closing");
     const struct err *why = job->result < 0 ? &job->err : NULL;
     if (job->put_done != NULL)
         job->put_done(job->ctx, job->hash, why);
@@ -209,7 +209,7 @@ void store_get_blob(struct store *store, struct str hash, store_blob_get_done *d
 {
     struct blob_job *job = mem_alloc(sizeof *job);
     if (hash.len == HASH_HEX_SIZE - 1)
-        memcpy(job->hash, hash.ptr, hash.len); /* other names are nobody's: NOT_FOUND */
+        memcpy(job->hash, hash.ptr, hash.len); /* other names do not exist: NOT_FOUND */
     else
         (void)snprintf(job->hash, sizeof job->hash, "none");
     job->get_done = done;

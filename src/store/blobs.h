@@ -2,11 +2,11 @@
 
 /* Bytes by their digest: files that never change, named by their SHA-256.
  *
- * Putting one writes beside, syncs, renames and syncs the directory, and then says so: the row that
- * names a blob is committed after that. Removing goes the other way: first the row, then, after a
- * grace time, the blob, by store_sweep_blobs. */
+ * Putting one writes a temporary file, syncs, renames and syncs the directory, and then reports
+ * success: the row that names a blob is committed after that. Removing goes the other way: first
+ * the row, then, after a grace time, the blob, by store_sweep_blobs. */
 
-#include "base/hash.h"
+#include "base/crypto/hash.h"
 #include "base/vec.h"
 #include "store/store.h"
 

@@ -30,11 +30,10 @@ int store_count_commands(struct store *store,
     assert(!store->is_busy);
     struct stmt *stmt = NULL;
     if (db_prepare(store->db,
-                   "SELECT tenant, count(*), sum(min(log_end, ?1)) FROM commands WHERE state = 1 "
+                   "SELECT tenant, count(*), sum(log_end - missing) FROM commands WHERE state = 1 "
                    "GROUP BY tenant",
                    &stmt, err) < 0)
         return err_wrap(err, "count commands");
-    stmt_bind_i64(stmt, 1, STORE_LOG_COUNTED);
     int got = 0;
     while ((got = stmt_step(stmt, err)) > 0)
         call(ctx, stmt_bytes(stmt, 0), stmt_i64(stmt, 1), stmt_i64(stmt, 2));
@@ -167,8 +166,8 @@ struct command_drop {
 };
 
 static const char oldest_sql[] =
-    "SELECT id, ended_ms, min(log_end, ?2) FROM commands WHERE tenant=?1 AND state = 1 "
-    "ORDER BY ended_ms LIMIT ?3";
+    "SELECT id, ended_ms, log_end - missing FROM commands WHERE tenant=?1 AND state = 1 "
+    "ORDER BY ended_ms LIMIT ?2";
 
 static int find_oldest(struct store *store, struct command_drop *drop, struct err *err)
 {
@@ -176,8 +175,7 @@ static int find_oldest(struct store *store, struct command_drop *drop, struct er
     if (store_stmt(store, STORE_SLOT_COMMANDS_OLDEST, oldest_sql, &stmt, err) < 0)
         return -1;
     stmt_bind_text(stmt, 1, drop->drop.tenant);
-    stmt_bind_i64(stmt, 2, STORE_LOG_COUNTED);
-    stmt_bind_i64(stmt, 3, STORE_COMMANDS_DROPPED);
+    stmt_bind_i64(stmt, 2, STORE_COMMANDS_DROPPED);
     int got = 0;
     while ((got = stmt_step(stmt, err)) > 0 &&
            (stmt_i64(stmt, 1) < drop->drop.before_ms || drop->ids.len < drop->drop.count ||

@@ -13,17 +13,16 @@ struct store;
 
 enum {
     STORE_COMMANDS_DROPPED = 500, /* at most, by one call: the store's thread has other work */
-    STORE_LOG_COUNTED = 2 << 20,  /* of one log, whatever its length: its middle is not kept */
 };
 
-/* At start, before the loop runs: those that had not ended. */
+/* At start, before the loop runs: the commands that had not ended. */
 int store_each_running(struct store *store, void (*call)(void *ctx, const void *row), void *ctx,
                        struct err *err) MUST_USE;
-/* At start: for each tenant, how many have ended and how long their logs are, about. */
+/* At start: for each tenant, how many have ended and how much is kept of their logs. */
 int store_count_commands(struct store *store,
                          void (*call)(void *ctx, struct str tenant, int64_t count, int64_t bytes),
                          void *ctx, struct err *err) MUST_USE;
-/* The same rules; 0 when there is none. */
+/* The same rules; 0 if no command exists. */
 int store_last_command(struct store *store, int64_t *ret_order, struct err *err) MUST_USE;
 
 typedef void store_commands_done(void *ctx, const struct store_command *rows, size_t count,
@@ -34,8 +33,8 @@ void store_read_command(struct store *store, struct str id, store_commands_done 
 void store_read_commands(struct store *store, struct str tenant, struct str sandbox, int64_t after,
                          size_t limit, store_commands_done *done, void *ctx);
 
-/* What shall go of a tenant's: what ended before a date, and of the rest the oldest, until so many
- * or so many bytes of logs went. */
+/* Which commands of a tenant to delete: those that ended before a date, and then the oldest, until
+ * a number of commands or of bytes of logs is deleted. */
 struct store_drop {
     struct str tenant;
     int64_t before_ms;
@@ -44,7 +43,7 @@ struct store_drop {
 struct store_dropped {
     const struct str *ids;
     size_t count;
-    uint64_t bytes; /* of logs, counted as above */
+    uint64_t bytes; /* of logs */
     bool is_all;    /* else: call again */
 };
 typedef void store_drop_done(void *ctx, const struct store_dropped *dropped, const struct err *why);

@@ -22,7 +22,7 @@ struct stmt {
 
 /* --- Errors --- */
 
-static enum err_code code_of(int rc)
+static enum err_code db_code_of(int rc)
 {
     switch (rc & 0xff) {
     case SQLITE_FULL:
@@ -41,12 +41,12 @@ static enum err_code code_of(int rc)
     }
 }
 
-static int fail(sqlite3 *handle, int rc, struct err *err)
+static int db_fail(sqlite3 *handle, int rc, struct err *err)
 {
     const char *text = handle == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(handle);
     int sys = handle == NULL ? 0 : sqlite3_system_errno(handle);
-    (void)err_set(err, code_of(rc), "store: %s", text);
-    if (code_of(rc) == ERR_UNAVAILABLE)
+    (void)err_set(err, db_code_of(rc), "store: %s", text);
+    if (db_code_of(rc) == ERR_UNAVAILABLE)
         err->sys = sys;
     /* A full disk shows as an I/O error in some places. */
     if (err->code == ERR_UNAVAILABLE && (sys == ENOSPC || sys == EDQUOT))
@@ -79,7 +79,7 @@ static int fault_read(sqlite3_file *file, void *out, int size, sqlite3_int64 at)
     return store_fault_now() ? SQLITE_IOERR_READ : real_of(file)->xRead(file, out, size, at);
 }
 
-/* Half of it reaches the disk: what a failing write leaves behind is anybody's guess. */
+/* Writes half of the bytes: a failing write may leave anything on the disk. */
 static int fault_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at)
 {
     if (!store_fault_now())
@@ -170,7 +170,7 @@ int db_open(const char *path, bool create, struct db **ret_db, struct err *err)
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(path, &handle, flags, NULL);
     if (rc != SQLITE_OK) {
-        (void)fail(handle, rc, err);
+        (void)db_fail(handle, rc, err);
         (void)sqlite3_close(handle);
         return -1;
     }
@@ -207,7 +207,7 @@ void db_keep_log(struct db *db)
 int db_exec(struct db *db, const char *sql, struct err *err)
 {
     int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? 0 : fail(db->handle, rc, err);
+    return rc == SQLITE_OK ? 0 : db_fail(db->handle, rc, err);
 }
 
 int db_text(struct db *db, const char *sql, char *out, size_t out_size, struct err *err)
@@ -243,7 +243,7 @@ int db_prepare(struct db *db, const char *sql, struct stmt **ret_stmt, struct er
     sqlite3_stmt *handle = NULL;
     int rc = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &handle, NULL);
     if (rc != SQLITE_OK)
-        return fail(db->handle, rc, err);
+        return db_fail(db->handle, rc, err);
     struct stmt *stmt = mem_alloc(sizeof *stmt);
     stmt->handle = handle;
     *ret_stmt = stmt;
@@ -259,7 +259,7 @@ struct stmt *stmt_free(struct stmt *stmt)
     return NULL;
 }
 
-/* Binding fails for a wrong number alone, which is ours to know, or for a text past SQLite's
+/* Binding fails only for a wrong index, which would be our bug, or for a text longer than SQLite's
  * limit, which is far above ours. */
 void stmt_bind_i64(struct stmt *stmt, int at, int64_t n)
 {
@@ -290,7 +290,7 @@ int stmt_step(struct stmt *stmt, struct err *err)
         return 1;
     if (rc == SQLITE_DONE)
         return 0;
-    return fail(sqlite3_db_handle(stmt->handle), rc, err);
+    return db_fail(sqlite3_db_handle(stmt->handle), rc, err);
 }
 
 int stmt_run(struct stmt *stmt, struct err *err)

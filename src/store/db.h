@@ -1,6 +1,6 @@
 #pragma once
 
-/* SQLite in the words of this room. For store/ alone; one thread at a time. */
+/* A thin wrapper of SQLite. Only for store/; one thread at a time. */
 
 #include "base/str.h"
 
@@ -15,11 +15,11 @@ struct db *db_close(struct db *db);
 void db_keep_log(struct db *db);
 
 int db_exec(struct db *db, const char *sql, struct err *err) MUST_USE;
-/* The first column of the first row; "" when there is none. */
+/* The first column of the first row; "" without a row. */
 int db_text(struct db *db, const char *sql, char *out, size_t out_size, struct err *err) MUST_USE;
 /* How long the write-ahead log was at the last commit, in pages. */
 int db_log_frames(const struct db *db);
-/* False once SQLite has rolled a transaction back by itself. */
+/* False once SQLite has rolled a transaction back automatically. */
 bool db_in_transaction(const struct db *db);
 
 int db_prepare(struct db *db, const char *sql, struct stmt **ret_stmt, struct err *err) MUST_USE;

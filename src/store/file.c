@@ -1,4 +1,5 @@
-/* The store's files: the lock, the marks that tell a damaged store from a new one, migrations. */
+/* The store's files: the lock, the marks that distinguish a damaged store from a new one,
+ * migrations. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,9 @@ int store_hold(struct store *store, struct err *err)
         openat(store->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (store->lock_fd < 0)
         return err_sys(err, errno, "open '" LOCK_NAME "'");
+    struct stat st;
+    if (fstat(store->lock_fd, &st) == 0)
+        store->last_alive_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
     /* A child that a killed daemon had just forked holds the lock until it executes its program. */
     const struct timespec moment = {0, LOCK_STEP_MS * 1000000};
     for (int waited = 0; waited < LOCK_WAIT_MS; waited += LOCK_STEP_MS) {
@@ -43,8 +47,18 @@ int store_hold(struct store *store, struct err *err)
         (void)nanosleep(&moment, NULL);
     }
     if (errno == EWOULDBLOCK)
-        return err_set(err, ERR_BUSY, "another process has it; end that one first");
+        return err_set(err, ERR_BUSY, "another process is using it; stop that process first");
     return err_sys(err, errno, "lock '" LOCK_NAME "'");
+}
+
+void store_mark_alive(const struct store *store)
+{
+    (void)futimens(store->lock_fd, NULL);
+}
+
+int64_t store_last_alive_ms(const struct store *store)
+{
+    return store->last_alive_ms;
 }
 
 static bool is_there(const struct store *store, const char *name)
@@ -76,15 +90,16 @@ static int check_files(struct store *store, bool *ret_is_new, struct err *err)
     if (has_db && !S_ISREG(st.st_mode))
         return err_set(err, ERR_INTERNAL, "'" DB_NAME "' is not a regular file");
     bool was_made = is_there(store, MADE_MARK);
-    store->was_closed = !is_there(store, OPEN_MARK);
+    bool was_closed = !is_there(store, OPEN_MARK);
     if (was_made && (!has_db || st.st_size == 0))
         return err_set(err, ERR_INTERNAL,
-                       "'" DB_NAME "' is %s: put it back, or remove '" MADE_MARK "' to begin anew",
+                       "'" DB_NAME "' is %s: put it back, or remove '" MADE_MARK
+                       "' to start with an empty store",
                        has_db ? "empty" : "missing");
-    if (was_made && !store->was_closed && !is_there(store, WAL_NAME))
+    if (was_made && !was_closed && !is_there(store, WAL_NAME))
         return err_set(err, ERR_INTERNAL,
                        "'" WAL_NAME "' is missing, and with it the last changes: put it back, or "
-                       "remove '" OPEN_MARK "' to go on without them");
+                       "remove '" OPEN_MARK "' to continue without them");
     *ret_is_new = !was_made;
     return 0;
 }
@@ -98,11 +113,11 @@ static int migrate(struct store *store, int64_t from, struct err *err)
         char sql[64];
         if (db_exec(store->db, "BEGIN IMMEDIATE", err) < 0 ||
             db_exec(store->db, row->bytes.ptr, err) < 0)
-            return err_wrap(err, "bring it to version %lld", (long long)version);
+            return err_wrap(err, "migrate it to version %lld", (long long)version);
         (void)snprintf(sql, sizeof sql, "PRAGMA user_version=%lld; COMMIT", (long long)version);
         CRASH_POINT("store.migrate.before_commit");
         if (db_exec(store->db, sql, err) < 0)
-            return err_wrap(err, "bring it to version %lld", (long long)version);
+            return err_wrap(err, "migrate it to version %lld", (long long)version);
         CRASH_POINT("store.migrate.after_commit");
     }
     return 0;
@@ -115,14 +130,15 @@ static int check_version(struct store *store, struct err *err)
     if (db_text(store->db, "PRAGMA quick_check(1)", text, sizeof text, err) < 0)
         return -1;
     if (strcmp(text, "ok") != 0)
-        return err_set(err, ERR_INTERNAL, "it is damaged: %s; put a copy back", text);
+        return err_set(err, ERR_INTERNAL, "it is damaged: %s; restore a backup", text);
     if (db_text(store->db, "PRAGMA user_version", text, sizeof text, err) < 0)
         return -1;
     if (!str_to_i64(str_of(text), 0, INT32_MAX, &version))
         return err_set(err, ERR_INTERNAL, "it is damaged: its version is '%s'", text);
     if (version > STORE_VERSION)
         return err_set(err, ERR_UNSUPPORTED,
-                       "a newer sandglass made it (version %lld, this one knows %d): use that one",
+                       "it was written by a newer sandglass (version %lld; this one supports up to "
+                       "%d): use the newer one",
                        (long long)version, STORE_VERSION);
     return migrate(store, version, err);
 }
@@ -136,8 +152,7 @@ static int begin_instance(struct store *store, struct err *err)
         return -1;
     if (text[0] == '\0')
         id_new(text);
-    memcpy(store->instance, text, sizeof text);
-    struct store_meta row = {.id = STR("instance"), .value = str_of(store->instance)};
+    struct store_meta row = {.id = STR("instance"), .value = str_of(text)};
     return store_row_put(store, &store_meta, &row, err);
 }
 

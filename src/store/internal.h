@@ -1,6 +1,6 @@
 #pragma once
 
-/* The store from inside, for store/ alone. */
+/* Internals of the store, only for store/. */
 
 #include "base/id.h"
 #include "io/pool.h"
@@ -27,17 +27,16 @@ struct store_op {
 
 struct store {
     struct loop *loop;
-    struct pool *pool;       /* of one thread: whoever has the database */
+    struct pool *pool;       /* of one thread: the one that has the database */
     struct pool *files_pool; /* blobs and syncs */
     char *dir;
     int dir_fd, lock_fd, blobs_fd;
-    char instance[ID_SIZE];
-    bool was_closed;
+    int64_t last_alive_ms;
     bool is_ours; /* marked as open */
 
     /* The loop's. */
     struct store_op *first, *last; /* not handed over yet */
-    size_t lazy_count;             /* of those that nobody waits for */
+    size_t lazy_count;             /* of batches that no caller waits for */
     bool is_busy, is_closing;
     struct timer *lazy_timer;
     struct timer *sync_timer;
@@ -83,7 +82,7 @@ enum store_slot { /* behind the two of each table */
 
 int store_row_put(struct store *store, const struct store_table *table, const void *row,
                   struct err *err) MUST_USE;
-/* The row that a SELECT * stands on; its texts are good until the next step. */
+/* Reads the current row of a SELECT *; its texts are valid until the next step. */
 void store_row_read(const struct store_table *table, struct stmt *stmt, void *row);
 int store_row_remove(struct store *store, const struct store_table *table, struct str id,
                      struct err *err) MUST_USE;

@@ -19,7 +19,7 @@ struct log_read {
 
 /* From the chunk that begins at or before the offset: it may hold it. */
 static const char log_sql[] =
-    "SELECT start, stream, bytes FROM command_logs WHERE command=?1 AND start >= "
+    "SELECT start, stream, bytes, at, lines FROM command_logs WHERE command=?1 AND start >= "
     "coalesce((SELECT max(start) FROM command_logs WHERE command=?1 AND start<=?2), 0) "
     "ORDER BY start";
 
@@ -37,7 +37,9 @@ static int run_log_read(struct store *store, struct store_op *op, struct err *er
         struct store_log log = {.command = read->command,
                                 .start = (uint64_t)stmt_i64(stmt, 0),
                                 .stream = stmt_i64(stmt, 1),
-                                .bytes = stmt_bytes(stmt, 2)};
+                                .bytes = stmt_bytes(stmt, 2),
+                                .at = stmt_i64(stmt, 3),
+                                .lines = stmt_i64(stmt, 4)};
         if (log.start + log.bytes.len <= read->offset)
             continue;
         log.bytes = arena_dup(&read->arena, log.bytes);
@@ -84,9 +86,13 @@ struct event_read {
     void *ctx;
 };
 
+/* A line break stands for every tenant (engine/feed_internal.h). Two parts, so that each reads its
+ * rows in order from the index. */
 static const char event_sql[] =
     "SELECT seq, date_ms, kind, tenant, id, sandbox, state, detail FROM events "
-    "WHERE tenant=?1 AND seq>?2 AND (?3 IS NULL OR sandbox=?3) ORDER BY seq LIMIT ?4";
+    "WHERE tenant=?1 AND seq>?2 AND (?3 IS NULL OR sandbox=?3) UNION ALL "
+    "SELECT seq, date_ms, kind, tenant, id, sandbox, state, detail FROM events "
+    "WHERE tenant=char(10) AND seq>?2 AND ?3 IS NULL ORDER BY seq LIMIT ?4";
 
 static struct str column(struct event_read *read, struct stmt *stmt, int at)
 {

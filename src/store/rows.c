@@ -96,7 +96,7 @@ int store_last_event(struct store *store, uint64_t *ret_seq, struct err *err)
     if (db_text(store->db, "SELECT max(seq) FROM events", text, sizeof text, err) < 0)
         return -1;
     if (text[0] != '\0' && !str_to_i64(str_of(text), 0, INT64_MAX, &seq))
-        return err_set(err, ERR_INTERNAL, "store: '%s' is no number of an event", text);
+        return err_set(err, ERR_INTERNAL, "store: '%s' is not an event number", text);
     *ret_seq = (uint64_t)seq;
     return 0;
 }
@@ -129,6 +129,6 @@ int store_check(struct store *store, struct err *err)
     if (db_text(store->db, "PRAGMA foreign_key_check", text, sizeof text, err) < 0)
         return -1;
     if (text[0] != '\0')
-        return err_set(err, ERR_INTERNAL, "store is damaged: %s refers to what is not there", text);
+        return err_set(err, ERR_INTERNAL, "store is damaged: %s refers to a missing row", text);
     return 0;
 }

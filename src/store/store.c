@@ -15,7 +15,7 @@ enum { FILE_THREADS = 3, QUEUE_MAX = 1 << 20, LAZY_MAX = 64 };
 /* --- On the store's thread --- */
 
 /* The words around a group, prepared once. */
-static int say(struct store *store, enum store_slot slot, struct err *err)
+static int store_say(struct store *store, enum store_slot slot, struct err *err)
 {
     static const char *const words[] = {
         [0] = "BEGIN IMMEDIATE",
@@ -42,8 +42,8 @@ static int set_strength(struct store *store, bool is_quick, struct err *err)
     return 0;
 }
 
-/* Each op stands in a savepoint, so that one that fails takes nothing of the others along; one
- * that is alone has the whole transaction. */
+/* Each operation runs in a savepoint, so that a failing one does not undo the others. A single
+ * operation has the whole transaction. */
 static void run_op(struct store *store, struct store_op *op, bool is_alone)
 {
     struct err err = {0};
@@ -51,13 +51,14 @@ static void run_op(struct store *store, struct store_op *op, bool is_alone)
         op->failed = op->run(store, op, &op->err) < 0;
         return;
     }
-    op->failed = say(store, STORE_SLOT_SAVE, &op->err) < 0 || op->run(store, op, &op->err) < 0;
+    op->failed =
+        store_say(store, STORE_SLOT_SAVE, &op->err) < 0 || op->run(store, op, &op->err) < 0;
     /* A full disk may have ended the whole transaction; run_group sees to that. */
     if (!db_in_transaction(store->db))
         return;
-    if (op->failed && say(store, STORE_SLOT_BACK, &err) < 0)
+    if (op->failed && store_say(store, STORE_SLOT_BACK, &err) < 0)
         return;
-    if (say(store, STORE_SLOT_RELEASE, &err) < 0 && !op->failed) {
+    if (store_say(store, STORE_SLOT_RELEASE, &err) < 0 && !op->failed) {
         op->failed = true;
         op->err = err;
     }
@@ -76,7 +77,7 @@ static int commit(struct store *store, struct err *err)
 {
     CRASH_POINT("store.txn.before_commit");
     int64_t begun = clock_now_ns();
-    if (say(store, STORE_SLOT_COMMIT, err) < 0)
+    if (store_say(store, STORE_SLOT_COMMIT, err) < 0)
         return -1;
     store->commit_ns = clock_now_ns() - begun;
     CRASH_POINT("store.txn.after_commit");
@@ -85,7 +86,7 @@ static int commit(struct store *store, struct err *err)
 
 static int write_group(struct store *store, bool durable, struct err *err)
 {
-    if (set_strength(store, !durable, err) < 0 || say(store, STORE_SLOT_BEGIN, err) < 0)
+    if (set_strength(store, !durable, err) < 0 || store_say(store, STORE_SLOT_BEGIN, err) < 0)
         return -1;
     CRASH_POINT("store.txn.begun");
     bool is_alone = store->group->next == NULL;
@@ -100,7 +101,7 @@ static int write_group(struct store *store, bool durable, struct err *err)
 
 static void run_group(struct job *job)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, job));
+    struct store *store = CONTAINER_OF(job, struct store, job);
     struct err err = {0}, ignored = {0};
     bool writes = false, durable = false;
     for (struct store_op *op = store->group; op != NULL; op = op->next) {
@@ -114,7 +115,7 @@ static void run_group(struct job *job)
     }
     if (write_group(store, durable, &err) < 0) {
         fail_writes(store->group, &err);
-        if (db_in_transaction(store->db) && say(store, STORE_SLOT_ROLLBACK, &ignored) < 0)
+        if (db_in_transaction(store->db) && store_say(store, STORE_SLOT_ROLLBACK, &ignored) < 0)
             return;
     }
     store->is_synced = durable;
@@ -129,7 +130,7 @@ static void start_group(struct store *store, bool is_due);
 
 static void group_done(struct job *job, UNUSED bool canceled)
 {
-    struct store *store = (struct store *)((char *)job - offsetof(struct store, job));
+    struct store *store = CONTAINER_OF(job, struct store, job);
     struct store_op *op = store->group;
     store->group = NULL;
     store->is_busy = false;
@@ -139,7 +140,7 @@ static void group_done(struct job *job, UNUSED bool canceled)
     store->figures.slowest_commit_ns = MAX(store->figures.slowest_commit_ns, store->commit_ns);
     if (!store->is_closing)
         behind_commit(store);
-    /* The next group is on its way before anybody hears of this one. */
+    /* Starts the next group before the call-backs of this one. */
     start_group(store, false);
     CRASH_POINT("store.txn.before_ack");
     while (op != NULL) {
@@ -157,7 +158,7 @@ static void start_group(struct store *store, bool is_due)
     struct err err = {0};
     if (store->is_busy || store->first == NULL)
         return;
-    /* All that wait are in no hurry: somebody who is may come and take them along. */
+    /* Only lazy operations wait: a later one that is not lazy can take them along. */
     if (store->lazy_count == store->figures.waiting && store->lazy_count < LAZY_MAX && !is_due &&
         !store->is_closing) {
         if (!timer_is_set(store->lazy_timer))
@@ -197,16 +198,6 @@ struct store_figures store_figures(const struct store *store)
 {
     loop_assert(store->loop);
     return store->figures;
-}
-
-const char *store_instance(const struct store *store)
-{
-    return store->instance;
-}
-
-bool store_was_closed(const struct store *store)
-{
-    return store->was_closed;
 }
 
 /* --- Opening and closing --- */

@@ -3,7 +3,7 @@
 /* What must not be forgotten: rows in SQLite, bytes in content-addressed files.
  *
  * A store is a directory, held by one process at a time. Changes are collected in a batch, which is
- * all there or not at there at all; batches that come while one is being written share the next
+ * written as a whole or not at all; batches that come while one is being written share the next
  * transaction. Everything blocking happens on one thread of the store's own; call-backs come on the
  * loop's thread, in the order of the calls.
  *
@@ -22,42 +22,41 @@ struct store;
 struct store_batch;
 
 enum {
-    STORE_VERSION = 2, /* of the schema */
+    STORE_VERSION = 6, /* of the schema */
     STORE_SYNC_MS = 45,
     STORE_LAZY_MS = 5,
     STORE_LOG_CHUNK_MAX = 32 << 10,
     STORE_EVENTS_KEPT = 100000,
 };
 
-/* Makes the store where there is none. BUSY: another process has it; UNSUPPORTED: a newer version
- * made it; UNAVAILABLE: the file system refuses; INTERNAL: it is damaged, or part of it is missing,
- * and nothing was changed. */
+/* Creates the store if it does not exist. BUSY: another process has it; UNSUPPORTED: a newer
+ * version made it; UNAVAILABLE: the file system refuses; INTERNAL: it is damaged, or part of it is
+ * missing, and nothing was changed. */
 int store_open(struct loop *loop, const char *dir, struct store **ret_store,
                struct err *err) MUST_USE;
+/* From time to time: this process still has the store. */
+void store_mark_alive(const struct store *store);
+/* When an earlier process said so last; 0: none did. */
+int64_t store_last_alive_ms(const struct store *store);
 /* Writes what waits, calls every `done`, then returns. */
 struct store *store_free(struct store *store);
 DEFINE_FREEP(store)
 #define AUTO_STORE AUTO(store_freep)
 
-/* Random, of this store, for life: part of every name that we leave on the host. */
-const char *store_instance(const struct store *store);
-/* True when the last process that had it closed it in good order. */
-bool store_was_closed(const struct store *store);
-
 /* At start, before the loop runs: every row of a table in the order of `ord`. The row is borrowed.
  */
 int store_each(struct store *store, const struct store_table *table,
                void (*call)(void *ctx, const void *row), void *ctx, struct err *err) MUST_USE;
-/* The number of the newest event; 0 when there is none. The same rules. */
+/* The number of the newest event; 0 if no event exists. The same rules. */
 int store_last_event(struct store *store, uint64_t *ret_seq, struct err *err) MUST_USE;
-/* The offset behind the last byte that is kept of a log; 0 when there is none. The same rules. */
+/* The offset after the last stored byte of a log; 0 if it is empty. The same rules. */
 int store_log_end(struct store *store, struct str command, uint64_t *ret_end,
                   struct err *err) MUST_USE;
-/* The whole of it, checked: what tests and `doctor` ask for. */
+/* The whole of it, checked: for tests. */
 int store_check(struct store *store, struct err *err) MUST_USE;
 
-/* LAZY is QUICK for what nobody waits for: it goes with the next batch of the others, or
- * STORE_LAZY_MS later. The order of the calls holds all the same. */
+/* LAZY is QUICK for writes that no caller waits for: they go with the next batch of the others, or
+ * after STORE_LAZY_MS. The order of the calls is still kept. */
 enum store_strength { STORE_QUICK, STORE_DURABLE, STORE_LAZY };
 typedef void store_done(void *ctx, const struct err *why);
 

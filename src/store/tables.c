@@ -29,6 +29,9 @@ TABLE(command, commands, STORE_COMMAND, true)
 #define ROW struct store_token
 TABLE(token, tokens, STORE_TOKEN, true)
 #undef ROW
+#define ROW struct store_approval
+TABLE(approval, approvals, STORE_APPROVAL, true)
+#undef ROW
 #define ROW struct store_key
 TABLE(key, idempotency_keys, STORE_KEY, false)
 #undef ROW

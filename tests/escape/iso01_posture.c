@@ -128,7 +128,8 @@ int main(void)
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (sscanf(line, "%*[^:]:%*[^:]:%255s", name) == 1 ||
             sscanf(line, "%*[^:]::%255s", name) == 1)
-            if (strcmp(name, "/") != 0)
+            /* Its own group, or that of one command below it. */
+            if (strcmp(name, "/") != 0 && (strlen(name) != 2 || name[1] < '0' || name[1] > '9'))
                 probe_say("cgroup path", name);
     print_mounts();
     for (size_t i = 0; environ[i] != NULL; i++)

@@ -1,4 +1,4 @@
-/* The directory that holds mount points is on a writable filesystem and is ours: Landlock alone
+/* The directory that holds mount points is on a writable filesystem and is ours: only Landlock
  * keeps us from writing to it. */
 
 #include "probe.h"

@@ -1,4 +1,4 @@
-/* Fail closed, for what tests/escape/exec/cases_closed.mjs cannot take away: each case does so in a
+/* Fail closed, for what tests/escape/exec/cases_closed.mjs cannot remove: each case does so in a
  * child of its own, and there is no jail. */
 
 #include "test.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "jail/jail.h"
+#include "jail/client/jail.h"
 
 /* Runs a command that leaves a mark in a directory of the host, if it runs at all. */
 static int try_jail(const char *dir, struct err *err)

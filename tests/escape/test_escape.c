@@ -1,5 +1,5 @@
-/* Ways out that only a caller of the library can try: descriptors that a daemon leaks, roots of
- * somebody else's making, what the host sees of a jail. The rest is tests/escape/exec, which asks
+/* Ways out that only a caller of the library can try: descriptors that a daemon leaks, roots
+ * made by another program, what the host sees of a jail. The rest is tests/escape/exec, which asks
  * the program itself. */
 
 #include "test.h"
@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/jail.h"
+#include "jail/client/jail.h"
 
 static struct warden_link *warden(void)
 {

@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "engine/config.h"
+#include "base/format/json.h"
+#include "config/config.h"
 
 static int load_bytes(struct str bytes, struct config **ret_config, struct err *err)
 {

@@ -9,7 +9,7 @@
 
 enum { EXPANSIONS_MAX = 300, STEPS_MAX = 200000 };
 
-/* The reference gives up on what would take it for ever. */
+/* The reference gives up on what would take it forever. */
 struct reference {
     int64_t steps;
     int expansions;
@@ -118,7 +118,7 @@ static bool matches(struct reference *ref, struct str p, struct str s, bool at_s
     return str_eq(literal, one) && matches(ref, p, behind, literal.ptr[0] == '/');
 }
 
-/* Index of `stop` or `other` at this level of braces, from `at`; p.len when there is none. */
+/* Index of `stop` or `other` at this level of braces, from `at`; p.len when it is missing. */
 static size_t find_at_level(struct str p, size_t at, char stop, char other)
 {
     int level = 0;

@@ -1,5 +1,5 @@
 /* What a program says first to the proxy: CONNECT, a request in absolute form, SOCKS. Byte 0 says
- * in what pieces it comes. It ends in one thing alone, the same for pieces of any size: more must
+ * in what pieces it comes. It ends in one result, the same for pieces of any size: more must
  * come, a refusal in words that fit into a status line, or a canonical host and a port to reach. A
  * tunnel gets what stands behind the head and nothing of it; a request is kept whole, to be read
  * again.
@@ -10,9 +10,9 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "egress/http1.h"
-#include "egress/porter_internal.h"
-#include "egress/socks.h"
+#include "egress/gateway/egress_proxy_internal.h"
+#include "egress/gateway/socks.h"
+#include "egress/keys/http1.h"
 #include "io/http_words.h"
 
 enum { HEAD_BYTES = 4096 };
@@ -82,7 +82,7 @@ void guest_fail(struct guest *guest, const struct err *why)
 
 void guest_begin_tunnel(struct guest *guest)
 {
-    assert(guest->channel == PORTER_BY_CONNECT || guest->channel == PORTER_BY_SOCKS);
+    assert(guest->channel == EGRESS_PROXY_BY_CONNECT || guest->channel == EGRESS_PROXY_BY_SOCKS);
     end(guest, TUNNELS, "");
 }
 
@@ -100,9 +100,9 @@ void guest_start_talk(UNUSED struct guest *guest, UNUSED bool is_https, UNUSED b
     abort(); /* nothing is ever dialled here */
 }
 
-static void listen_to(struct seen *seen, struct porter *porter, struct str bytes, size_t step)
+static void listen_to(struct seen *seen, struct egress_proxy *proxy, struct str bytes, size_t step)
 {
-    seen->guest.porter = porter;
+    seen->guest.proxy = proxy;
     seen->guest.fd = seen->guest.outer = -1;
     while (bytes.len > 0 && seen->ending == WAITS) {
         buf_put(&seen->guest.in, str_slice(bytes, 0, step));
@@ -132,10 +132,10 @@ static void check_target(const struct seen *seen, struct str bytes)
     struct err err = {0};
     int result = host_parse(host_str(&guest->host), &again, &err);
     assert(result == 0 && strcmp(again.text, guest->host.text) == 0);
-    assert(guest->port > 0 || guest->channel == PORTER_BY_SOCKS); /* no policy lets 0 out */
+    assert(guest->port > 0 || guest->channel == EGRESS_PROXY_BY_SOCKS); /* no policy lets 0 out */
     if (seen->ending == DIALS)
         assert(seen->rest == bytes.len);
-    else if (guest->channel == PORTER_BY_CONNECT)
+    else if (guest->channel == EGRESS_PROXY_BY_CONNECT)
         assert(seen->rest == bytes.len - head_len(bytes));
 }
 
@@ -154,10 +154,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     struct str bytes = str_n((const char *)data + 1, size - 1);
-    struct porter porter = {.limits = {.head_bytes = HEAD_BYTES}};
+    struct egress_proxy proxy = {.limits = {.head_bytes = HEAD_BYTES}};
     struct seen whole = {0}, cut = {0};
-    listen_to(&whole, &porter, bytes, MAX(bytes.len, (size_t)1));
-    listen_to(&cut, &porter, bytes, (size_t)data[0] + 1);
+    listen_to(&whole, &proxy, bytes, MAX(bytes.len, (size_t)1));
+    listen_to(&cut, &proxy, bytes, (size_t)data[0] + 1);
     check(&whole, bytes);
     assert(cut.ending == whole.ending && strcmp(cut.words, whole.words) == 0);
     assert(cut.said == whole.said && cut.guest.channel == whole.guest.channel);

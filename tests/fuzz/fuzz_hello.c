@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-#include "egress/hello.h"
+#include "egress/gateway/hello.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

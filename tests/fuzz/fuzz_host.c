@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "egress/host.h"
+#include "egress/policy/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Bytes from anybody, given to the whole HTTP stack over a socket pair: judge, library, routes.
+/* Bytes of any client, given to the whole HTTP stack over a socket pair: judge, library, routes.
  * What the judge refused must never have reached a handler, and nothing may be left afterwards. */
 
 #include "fuzz.h"
@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/http.h"
-#include "api/strict.h"
+#include "api/http/http.h"
+#include "api/http/strict.h"
 #include "base/err.h"
 
 static uint64_t handled;

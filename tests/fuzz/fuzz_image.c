@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "fuzz.h"
-#include "isolate/isolate.h"
+#include "isolate/inside/isolate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

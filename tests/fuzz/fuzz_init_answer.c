@@ -9,16 +9,16 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "jail/client.h"
+#include "jail/client/client.h"
 
 static struct warden_link line = {.fd = -1, .helper_fd = -1, .out = {.limit = WIRE_MAX}};
 
 static void ask_everything(struct jail *jail, int null)
 {
     static const char *const argv[] = {"true", NULL};
-    static const enum jail_file_verb verbs[] = {
-        JAIL_FILE_STAT, JAIL_FILE_READ, JAIL_FILE_READLINK, JAIL_FILE_LIST,
-        JAIL_FILE_GLOB, JAIL_FILE_GREP, JAIL_FILE_WATCH,    JAIL_FILE_TAR_OUT};
+    static const enum jail_file_verb verbs[] = {JAIL_FILE_STAT,  JAIL_FILE_READ,   JAIL_FILE_STAT,
+                                                JAIL_FILE_LIST,  JAIL_FILE_GLOB,   JAIL_FILE_GREP,
+                                                JAIL_FILE_WATCH, JAIL_FILE_TAR_OUT};
     struct err err = {0};
     uint32_t id;
     int done = 0, fds[] = {null, null, null};

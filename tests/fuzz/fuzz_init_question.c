@@ -3,9 +3,9 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "jail/file_wire.h"
-#include "jail/init.h"
-#include "jail/init_command.h"
+#include "jail/inside/init_command.h"
+#include "jail/wire/file_wire.h"
+#include "jail/wire/init.h"
 
 static void check_question(const struct jail_file *question, size_t size)
 {

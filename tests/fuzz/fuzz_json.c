@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/json.h"
 
 static void write_json(const struct json_t *value, bool pretty, struct buf *text)
 {

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "egress/verdict.h"
+#include "egress/policy/verdict.h"
 
 static void check_canonical(const struct policy *policy)
 {

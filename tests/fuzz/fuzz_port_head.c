@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "api/port_head.h"
+#include "api/ports/port_head.h"
 #include "base/buf.h"
 #include "fuzz.h"
 

@@ -1,9 +1,9 @@
 /* Scripts whose value and console must come out as valid JSON, whatever they are. */
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "fuzz.h"
-#include "isolate/isolate.h"
+#include "isolate/inside/isolate.h"
 
 static void on_console(void *user, enum isolate_stream stream, struct str text)
 {

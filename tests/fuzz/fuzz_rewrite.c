@@ -6,9 +6,9 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "egress/http1.h"
-#include "egress/rewrite.h"
-#include "egress/secrets.h"
+#include "egress/keys/http1.h"
+#include "egress/keys/rewrite.h"
+#include "egress/keys/secrets.h"
 
 static const char value[] = "cnry_0123456789abcdef";
 static struct secrets *secrets;

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "base/json_text.h"
+#include "base/format/json.h"
+#include "base/format/json_text.h"
 #include "fuzz.h"
 #include "runtime/output.h"
 
@@ -25,20 +25,20 @@ static void tell(const struct run_output *output)
     AUTO_BUF struct buf text = {0};
     struct json_out out = {.buf = &text};
     json_begin_object(&out);
-    run_output_put_members(output, &out);
+    run_output_put_members(output, &(struct loss){0}, &out);
     json_end_object(&out);
     check(&text);
     buf_clear(&text);
-    run_output_put_short(output, &(struct json_out){.buf = &text});
+    run_output_put_short(output, &(struct loss){0}, &(struct json_out){.buf = &text});
     check(&text);
 }
 
-static void hear(struct kernel *kernel, struct run_output *output)
+static void hear(struct interpreter *interpreter, struct run_output *output)
 {
-    struct kernel_event event = {0};
-    while (kernel_next(kernel, &event) && event.type != KERNEL_GONE) {
+    struct interpreter_event event = {0};
+    while (interpreter_next(interpreter, &event) && event.type != INTERPRETER_GONE) {
         run_output_take(output, &event);
-        if (event.type != KERNEL_DISPLAY)
+        if (event.type != INTERPRETER_DISPLAY)
             continue;
         AUTO_BUF struct buf text = {0};
         run_value_put_json(event.parts, event.part_count, event.main,
@@ -49,21 +49,21 @@ static void hear(struct kernel *kernel, struct run_output *output)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    AUTO_KERNEL struct kernel *kernel = NULL;
+    AUTO_KERNEL struct interpreter *interpreter = NULL;
     AUTO_RUN_OUTPUT struct run_output output = {0};
     struct err err;
     int inner[3];
     /* More would not fit into the socket at once. */
-    if (size > 32 << 10 || kernel_open(&kernel, inner, &err) < 0)
+    if (size > 32 << 10 || interpreter_open(&interpreter, inner, &err) < 0)
         return 0;
-    if (kernel_run(kernel, STR("1"), STR(""), (struct str){0}, &err) < 0)
+    if (interpreter_run(interpreter, STR("1"), STR(""), (struct str){0}, &err) < 0)
         abort();
     (void)send(inner[0], data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* The same bytes as what the code prints. */
     (void)!write(inner[1], data, size);
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
-    hear(kernel, &output);
+    hear(interpreter, &output);
     tell(&output);
     run_output_end(&output, RUN_DIED, "KernelDied", "it is gone");
     tell(&output);

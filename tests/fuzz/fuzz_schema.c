@@ -4,8 +4,8 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "base/json.h"
-#include "base/schema.h"
+#include "base/format/json.h"
+#include "base/format/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "egress/scrub.h"
-#include "egress/secrets.h"
+#include "egress/keys/scrub.h"
+#include "egress/keys/secrets.h"
 
 static const char *const values[] = {"abababab\"ba", "%41\\u0041&", "cnry_0123"};
 static struct secrets *secrets;

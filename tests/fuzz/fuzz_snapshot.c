@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/tree.h"
-#include "files/snapshot.h"
+#include "files/archive/snapshot.h"
 
 struct cursor {
     struct str rest;

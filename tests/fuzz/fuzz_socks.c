@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/err.h"
-#include "egress/socks.h"
+#include "egress/gateway/socks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "files/tar.h"
+#include "files/archive/tar.h"
 
 struct cursor {
     struct str rest;

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/toml.h"
+#include "base/format/toml.h"
 
 static void check_table(const struct toml_table *table, int depth);
 

@@ -3,8 +3,8 @@
 
 #include "fuzz.h"
 
-#include "api/upstream.h"
-#include "base/hash.h"
+#include "api/ports/upstream.h"
+#include "base/crypto/hash.h"
 
 struct outcome {
     enum upstream_state state;

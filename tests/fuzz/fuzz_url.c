@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "egress/url.h"
+#include "egress/policy/url.h"
 
 static void check_host(const struct host *host)
 {

@@ -1,8 +1,8 @@
-/* Messages of a worker, read as its maker reads them and as the worker does. */
+/* Messages of a worker, read as the server reads them and as the worker does. */
 
 #include "base/err.h"
 #include "fuzz.h"
-#include "isolate/wire.h"
+#include "isolate/wire/wire.h"
 
 static void read_body(const struct isolate_wire_frame *frame)
 {

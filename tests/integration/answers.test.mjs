@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { isSanitized, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 240000 };
+const T = { timeout: 600000 };
 const SKIP = process.getuid() !== 0 && 'jails with every limit need root here';
 
 async function start(t, provider) {
@@ -92,7 +92,7 @@ test('a fetch that the code gives up is given up, and the run goes on', T, async
   assert.equal((await server.get('/healthz')).status, 200);
 });
 
-test('a NUL in what a command prints hides nothing from whoever called a tool', { ...T, skip: SKIP }, async (t) => {
+test('a NUL in what a command prints hides nothing from the caller of a tool', { ...T, skip: SKIP }, async (t) => {
   const { post, at } = await start(t, 'jail');
   const { body } = await post(`${at}/tools/bash`, { command: "printf 'a\\0b'" });
   assert.equal(body.answer?.stdout, 'a\ufffdb', JSON.stringify(body));

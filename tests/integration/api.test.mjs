@@ -9,7 +9,7 @@ import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { run, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 240000 };
+const T = { timeout: 600000 };
 const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
@@ -38,6 +38,82 @@ test('the document is valid OpenAPI 3.1', T, async (t) => {
     assert.ok(document.components.schemas[name], name);
 });
 
+// Checks answers against the document. A member that the document does not name is an error here, too:
+// every object with properties is closed in the copy that is compiled.
+async function answerChecker(t, document) {
+  const modules = join(SOURCE, 'build/npm/test/node_modules');
+  if (!existsSync(join(modules, 'ajv'))) return t.skip('npm packages: make deps-test');
+  const load = createRequire(join(modules, 'x.js'));
+  const ajv = new (load('ajv/dist/2020.js').default)({ strict: false, allErrors: true });
+  load('ajv-formats').default(ajv);
+  const closed = structuredClone(document);
+  const close = (schema) => {
+    if (schema === null || typeof schema !== 'object') return;
+    if (schema.properties && schema.additionalProperties === undefined) schema.additionalProperties = false;
+    Object.values(schema).forEach(close);
+  };
+  close(closed);
+  ajv.addSchema(closed, 'document');
+  return (path, status, value, method = 'post') => {
+    const place = `/paths/${path.replaceAll('/', '~1')}/${method}/responses/${status}/content/application~1json/schema`;
+    const validate = ajv.compile({ $ref: `document#${encodeURI(place)}` });
+    const ok = validate(value);
+    return ok ? [] : validate.errors.map((each) => `${each.instancePath} ${each.message} ${JSON.stringify(each.params)}`);
+  };
+}
+
+test('every answer in JSON has a schema', T, async () => {
+  const document = JSON.parse((await run(['api', 'schema'])).stdout);
+  const untyped = [];
+  const walk = (schema, place) => {
+    const isObject = [schema.type].flat().includes('object');
+    if (isObject && !schema.properties && schema.additionalProperties === undefined) untyped.push(place);
+    if (Object.keys(schema).length === 0) untyped.push(place);
+    for (const [name, each] of Object.entries(schema.properties ?? {})) walk(each, `${place}.${name}`);
+    for (const each of [schema.items, ...(schema.anyOf ?? [])]) if (each) walk(each, `${place}[]`);
+  };
+  for (const [name, schema] of Object.entries(document.components.schemas)) walk(schema, name);
+  for (const [path, methods] of Object.entries(document.paths))
+    for (const [method, { responses }] of Object.entries(methods))
+      for (const [status, { content }] of Object.entries(responses))
+        if (content?.['application/json']) walk(content['application/json'].schema, `${method} ${path} ${status}`);
+  assert.deepEqual(untyped, []);
+});
+
+test('answers of runs and commands fit their schema', T, async (t) => {
+  const server = await serve(t);
+  const check = await answerChecker(t, await (await server.get('/openapi.json')).json());
+  if (!check) return;
+  const post = async (path, pattern, body) => {
+    const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' } });
+    const value = await answer.json();
+    if (answer.ok) assert.deepEqual(check(pattern, answer.status, value), [], JSON.stringify(value).slice(0, 2000));
+    return { status: answer.status, value };
+  };
+  const once = (body) => post('/v1/run_code', '/v1/run_code', body);
+  for (const code of ['console.log(1); ({a: [1]})', 'throw new TypeError("no")', 'undefined', 'while (true) {}'])
+    for (const short of [false, true])
+      assert.equal((await once({ code, short, timeoutMs: 500, hints: { city: 'Oslo' } })).status, 200, code);
+  const wrong = check('/v1/run_code', 200, { ...(await once({ code: '1' })).value, unknown: 1 });
+  assert.match(wrong.join(), /unknown/, 'a member without a schema is found');
+
+  for (const format of ['json', 'mcp', 'openai', 'anthropic'])
+    assert.deepEqual(check('/v1/tools', 200, await (await server.get(`/v1/tools?format=${format}`)).json(), 'get'), [], format);
+
+  const made = await post('/v1/sandboxes', '/v1/sandboxes', { tier: 'jail', runtime: 'python3' });
+  if (made.status !== 201) return t.diagnostic(`no sandbox with python3 here: ${JSON.stringify(made.value)}`);
+  const at = `/v1/sandboxes/${made.value.id}`, pattern = '/v1/sandboxes/{id}';
+  for (const code of ['print("hi")\n{"a": [1]}', 'open("/workspace/made", "w").write("x")', '1 / 0', 'None',
+    'import os\nos.remove("/workspace/made")', 'import time\ntime.sleep(60)', 'import os\nos._exit(3)', '2'])
+    for (const short of [false, true])
+      assert.equal((await post(`${at}/run_code`, `${pattern}/run_code`, { code, short, timeoutMs: 2000 })).status, 200, code);
+  assert.equal((await post(`${at}/run_code`, `${pattern}/run_code`, { code: '3', files: false })).value.files, null);
+  for (const command of ['echo out; echo err >&2; exit 3', 'head -c 3000000 /dev/zero | tr "\\0" "x"', 'kill -9 $$', 'sleep 60'])
+    assert.equal((await post(`${at}/commands`, `${pattern}/commands`, { command, timeoutMs: 2000 })).status, 201, command);
+  assert.equal((await post(`${at}/commands`, `${pattern}/commands`, { command: 'true', detached: true })).status, 201);
+});
+
 // A value that a schema lets pass.
 function sample(schema) {
   if (schema.enum) return schema.enum[0];
@@ -62,7 +138,7 @@ test('every operation answers as the document says', T, async (t) => {
       const operation = path[method];
       const url = pattern.replace('{port}', '8000').replace(/\{\w+\}/g, 'nosuchthing1');
       const body = operation.requestBody?.content['application/json'];
-      const init = { method: method.toUpperCase(), signal: AbortSignal.timeout(20000) };
+      const init = { method: method.toUpperCase(), signal: AbortSignal.timeout(300000) };
       if (body) {
         init.headers = { 'content-type': 'application/json' };
         init.body = JSON.stringify(sample(body.schema));
@@ -114,6 +190,21 @@ test('docs/API.md is what the program prints', T, async () => {
     'docs/API.md is old: sandglass api docs >docs/API.md');
 });
 
+test('every operation is on the page', T, async () => {
+  const page = readFileSync(join(SOURCE, 'docs/API.md'), 'utf8');
+  const { paths } = JSON.parse((await run(['api', 'schema'])).stdout);
+  const missing = [];
+  for (const [path, methods] of Object.entries(paths))
+    for (const method of Object.keys(methods)) {
+      // Files are described once for the three places that have them.
+      const told = path.replace(/^\/v1\/(sessions|volumes)(?=\/\{id\}\/(files|tar|watch))/, '/v1/sandboxes');
+      const heads = [method.toUpperCase(), 'ANY'].map((word) => `### ${word} \`${told}\`
+`);
+      if (!heads.some((head) => page.includes(head))) missing.push(`${method.toUpperCase()} ${path}`);
+    }
+  assert.deepEqual(missing, []);
+});
+
 // Fresh objects for an example to work on. What this host's tiers cannot give stays empty.
 async function objects(server, dir) {
   const post = async (path, body) => {
@@ -137,11 +228,12 @@ async function objects(server, dir) {
   const volume = await post('/v1/volumes', {});
   const snapshot = await post('/v1/snapshots', { sandbox: sandbox.id });
   const token = await post('/v1/tokens', { scopes: ['read'] });
+  const approval = await post('/v1/approvals', { kind: 'custom', subject: 'deploy-42', title: 'Deploy' });
   const tar = spawnSync('tar', ['-cf', join(dir, 'tree.tar'), '-C', dir, 'file']);
   assert.equal(tar.status, 0);
   return { SANDBOX: sandbox.id, COMMAND: command.id, TTY: tty.id, HELLO: hello.ok ? 'there' : undefined,
     PORT: port.ok ? 'there' : undefined, SESSION: session.id, VOLUME: volume.id,
-    SNAPSHOT: snapshot.id, TOKEN_ID: token.id };
+    SNAPSHOT: snapshot.id, TOKEN_ID: token.id, APPROVAL: approval.id };
 }
 
 test('every example of docs/API.md runs', T, async (t) => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { BIN, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: process.env.SG_SOAK ? 1200000 : 120000 };
+const T = { timeout: process.env.SG_SOAK ? 1200000 : 600000 };
 const UNKNOWN = 'a'.repeat(26);
 
 async function setup(t) {

@@ -70,13 +70,13 @@ test('without --allow-host nothing is reached, and the refusal says how', async 
         const { exit, error } = await it.json(`1;\nawait ${call}("${it.url}/echo")`);
         assert.strictEqual(exit, 1);
         assert.match(error.message, new RegExp(`blocked ${it.host}: .*--allow-host`));
-        assert.match(error.stack, /\n {4}at script\.js:2:/);
+        assert.match(error.stack, /\n {4}at script\.ts:2:/);
         assert.doesNotMatch(error.stack, /native/);
     }
     assert.deepStrictEqual(it.seen, []);
 });
 
-test('an allowed host opens itself alone: not another port, not a private address', async (t) => {
+test('an allowed host opens only itself: not another port, not a private address', async (t) => {
     const it = await setup(t), shut = await setup(t, { privately: false });
     const other = await it.json(`await api.fetch("${it.url}/echo")`, '--allow-host', '127.0.0.1:1');
     assert.match(other.error.message, /blocked 127\.0\.0\.1:\d+: .*other ports.*--allow-host/);
@@ -153,14 +153,14 @@ test('bad arguments are TypeErrors with the line of the call', async (t) => {
         assert.strictEqual(exit, 1, call);
         assert.strictEqual(error.name, 'TypeError', call);
         assert.match(error.message, message);
-        assert.match(error.stack, /at go \(script\.js:2:/, call);
+        assert.match(error.stack, /at go \(script\.ts:2:/, call);
     }
     const caught = await it.json('try { await api.fetch(5); } catch (e) { [e instanceof TypeError, Object.keys(e)]; }');
     assert.deepStrictEqual(caught.result, [true, []]);
     assert.deepStrictEqual(it.seen, []);
 });
 
-test('misuse of the options is told before anything runs', async (t) => {
+test('misuse of the options is reported before anything runs', async (t) => {
     const it = await setup(t);
     for (const args of [['--allow-host', 'a, b'], ['--allow-host', ''], ['--allow-host', 'a;public'], ['--allow-host', 'a:99999'],
         ['--hint', 'latitude'], ['--hint', 'latitude=north'], ['--hint', 'latitude=91'], ['--hint', 'planet=mars']]) {
@@ -178,14 +178,14 @@ test('a slow server is a timeout, which code cannot catch', async (t) => {
     assert.strictEqual(exit, 124);
     assert.strictEqual(status, 'timeout');
     assert.strictEqual(error.name, 'TimeoutError');
-    assert.deepStrictEqual(stdout, []);
+    assert.equal(stdout, '');
     assert.strictEqual((await it.plain(code, '--allow-host', it.host, '--timeout', '400')).code, 124);
 });
 
 test('a time limit of the call itself is an error, which code can catch', async (t) => {
     const it = await setup(t);
     const { exit, result } = await it.json(`try { await api.fetch("${it.url}/slow", { timeoutMs: 50 }); } catch (e) { [e.name, e.code]; }`,
-        '--allow-host', it.host, '--timeout', '5000');
+        '--allow-host', it.host, '--timeout', '120000');
     assert.strictEqual(exit, 0);
     assert.deepStrictEqual(result, ['TimeoutError', 'timeout']);
 });
@@ -201,13 +201,14 @@ test('api.getWeather asks the configured service, with coordinates or hints', as
     assert.deepStrictEqual(hinted.environment.warnings, []);
     const failed = await it.json('await api.getWeather({ latitude: 1, longitude: 2 })');
     assert.strictEqual(failed.exit, 1);
-    assert.match(failed.error.message, /^api\.getWeather: the weather service said: no data for this place/);
-    assert.match(failed.error.stack, /script\.js:1:/);
+    assert.match(failed.error.message, /^api\.getWeather: the weather service answered: no data for this place/);
+    assert.match(failed.error.stack, /script\.ts:1:/);
 });
 
 test('missing and incomplete hints are warnings', async (t) => {
     const it = await setup(t);
-    const warnings = async (...args) => (await it.json('1', ...args)).environment.warnings;
+    const warnings = async (...args) => (await it.json('try { await api.getWeather() } catch {}', ...args)).environment.warnings;
+    assert.deepStrictEqual((await it.json('1', '--hint', 'latitude=1')).environment.warnings, [], 'only for code that asks');
     assert.match((await warnings())[0], /no location hints were given/);
     assert.match((await warnings('--hint', 'latitude=1'))[0], /incomplete: longitude, city, country missing/);
     assert.match((await warnings('--hint', 'latitude=1', '--hint', 'longitude=2'))[0], /incomplete: city, country missing$/);
@@ -217,11 +218,11 @@ test('many calls at once, and no more than the limit', async (t) => {
     const it = await setup(t);
     const { result, error } = await it.json(`
         const all = await Promise.all(Array.from({ length: 60 }, (_, i) => api.fetch("${it.url}/echo", { method: 'POST', body: String(i) })));
-        all.map((each) => Number(JSON.parse(each.body).body)).join()`, '--allow-host', it.host, '--timeout', '5000');
+        all.map((each) => Number(JSON.parse(each.body).body)).join()`, '--allow-host', it.host, '--timeout', '120000');
     assert.strictEqual(error, null);
     assert.strictEqual(result, Array.from({ length: 60 }, (_, i) => i).join());
     const many = await it.json(`const all = await Promise.allSettled(Array.from({ length: 80 }, () => api.fetch("${it.url}/empty")));
-        const bad = all.filter((each) => each.status === 'rejected'); [bad.length, bad[0].reason.message]`, '--allow-host', it.host, '--timeout', '5000');
+        const bad = all.filter((each) => each.status === 'rejected'); [bad.length, bad[0].reason.message]`, '--allow-host', it.host, '--timeout', '120000');
     assert.deepStrictEqual(many.result, [16, 'too many calls at once: await some first']);
 });
 
@@ -230,18 +231,18 @@ test('large answers arrive while the code is busy and printing', async (t) => {
     const { exit, result, stdout } = await it.json(`
         const calls = Array.from({ length: 6 }, () => api.fetch("${it.url}/big").then((answer) => answer.body.length));
         for (let i = 0; i < 90; i++) { for (const until = Date.now() + 3; Date.now() < until;); console.log('y'.repeat(8000)); }
-        await Promise.all(calls)`, '--allow-host', it.host, '--timeout', '5000', '--memory', '256');
+        await Promise.all(calls)`, '--allow-host', it.host, '--timeout', '120000', '--memory', '256');
     assert.strictEqual(exit, 0);
     assert.deepStrictEqual(result, Array(6).fill(1 << 20));
-    assert.strictEqual(stdout.length, 90);
+    assert.strictEqual(stdout.length, 90 * 8001);
 });
 
 test('a call that nobody awaits is waited for; after an error it is dropped', async (t) => {
     const it = await setup(t);
     const waited = await it.json(`api.fetch("${it.url}/echo").then((answer) => console.log(answer.status)); 7`, '--allow-host', it.host);
     assert.strictEqual(waited.result, 7);
-    assert.deepStrictEqual(waited.stdout, ['201']);
-    const dropped = await it.json(`api.fetch("${it.url}/slow"); throw new RangeError('enough')`, '--allow-host', it.host, '--timeout', '5000');
+    assert.equal(waited.stdout, '201\n');
+    const dropped = await it.json(`api.fetch("${it.url}/slow"); throw new RangeError('enough')`, '--allow-host', it.host, '--timeout', '120000');
     assert.strictEqual(dropped.exit, 1);
     assert.strictEqual(dropped.error.name, 'RangeError');
 });

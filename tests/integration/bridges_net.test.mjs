@@ -33,7 +33,7 @@ async function setup(t, table = {}) {
     const it = {
         ok, evil, plain, names, base: `https://ok.test:${ok.port}`,
         async run(code, config = files.known) {
-            const { stdout, stderr } = await start(['run', '--config', config, '--json', '--timeout', '5000', ...hosts, '-e', code]);
+            const { stdout, stderr } = await start(['run', '--config', config, '--json', '--timeout', '120000', ...hosts, '-e', code]);
             assert.strictEqual(stderr, '');
             return JSON.parse(stdout);
         },
@@ -54,11 +54,11 @@ async function setup(t, table = {}) {
 }
 const refusedAll = (results, urls) => results.forEach((text, i) => assert.match(text, /^(Type)?Error: api\.fetch: /, `${urls[i]} gave ${text}`));
 
-test('a name is resolved, its certificate checked, and the answer comes', { skip }, async (t) => {
+test('a host of egress.private is reached there, its certificate checked, and the answer comes', { skip }, async (t) => {
     const it = await setup(t);
     const { result } = await it.run(`const r = await fetch("${it.base}/hello"); [r.status, (await r.json()).path, r.url]`);
     assert.deepStrictEqual(result, [200, '/hello', `${it.base}/hello`]);
-    assert.ok(it.names.asked.includes('ok.test'));
+    assert.ok(!it.names.asked.includes('ok.test')); // the entry has the address
     const wrong = await it.run(`await api.fetch("https://wrong.test:${it.ok.port}/")`);
     assert.match(wrong.error.message, /certificate/);
     const unknown = await it.strict(`await api.fetch("${it.base}/")`);
@@ -91,7 +91,7 @@ test('NET-04, NET-05, NET-12: no road to an address that is not public', { skip 
     assert.deepStrictEqual([it.ok, it.evil, it.plain].map((each) => each.seen.length), [0, 0, 0]);
 });
 
-test('NET-06: every address is judged, each time anew', { skip }, async (t) => {
+test('NET-06: every address is judged again each time', { skip }, async (t) => {
     let asked = 0;
     const it = await setup(t, { 'mixed.test': ['93.184.216.34', '127.0.0.1'], 'six.test': ['93.184.216.34', '::1'], 'none.test': [],
         'turns.test': (type) => type !== 1 ? [] : asked++ === 0 ? '10.1.1.1' : '127.0.0.1' });
@@ -168,7 +168,7 @@ test('NET-10: answers that are no answers end within limits', { skip }, async (t
         urls.push(`http://127.0.0.1:${port}/`);
     }
     writeFileSync(config, `[egress]\nprivate = [${hosts.map((host) => `"127.0.0.1=${host}"`).join(', ')}]\n`);
-    const { stdout } = await start(['run', '--config', config, '--json', '--timeout', '5000', '--memory', '64', ...hosts.flatMap((host) => ['--allow-host', host]), '-e',
+    const { stdout } = await start(['run', '--config', config, '--json', '--timeout', '120000', '--memory', '64', ...hosts.flatMap((host) => ['--allow-host', host]), '-e',
         `const all = await Promise.allSettled(${JSON.stringify(urls)}.map((url) => api.fetch(url, { timeoutMs: 3000 }))); all.map((each) => each.status)`]);
     assert.deepStrictEqual(JSON.parse(stdout).result, Object.keys(cases).map(() => 'rejected'));
 });

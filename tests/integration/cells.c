@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "jail/jail.h"
-#include "runtime/kernel.h"
+#include "base/format/base64.h"
+#include "base/format/json.h"
+#include "jail/client/jail.h"
+#include "runtime/interpreter.h"
 #include "runtime/runtimes.h"
 
 enum { PATIENCE_MS = 30000, KEPT_MAX = 4 << 20 };
@@ -24,7 +24,7 @@ enum { PATIENCE_MS = 30000, KEPT_MAX = 4 << 20 };
 struct stage {
     struct warden_link *warden;
     struct jail *jail;
-    struct kernel *kernel;
+    struct interpreter *interpreter;
     const struct runtime *runtime;
     uint32_t id;
     struct buf out, err, shown;
@@ -53,15 +53,15 @@ static void keep(struct buf *out, struct str text)
     buf_put(out, str_slice(text, 0, KEPT_MAX - MIN(out->len, (size_t)KEPT_MAX)));
 }
 
-static void on_event(struct stage *stage, const struct kernel_event *event)
+static void on_event(struct stage *stage, const struct interpreter_event *event)
 {
-    if (event->type == KERNEL_STDOUT) {
+    if (event->type == INTERPRETER_STDOUT) {
         keep(&stage->out, event->text);
         stage->out_bytes += event->text.len;
     }
-    if (event->type == KERNEL_STDERR)
+    if (event->type == INTERPRETER_STDERR)
         keep(&stage->err, event->text);
-    if (event->type == KERNEL_DISPLAY) {
+    if (event->type == INTERPRETER_DISPLAY) {
         json_begin_object(&stage->shown_json);
         json_key(&stage->shown_json, "main"), json_put_bool(&stage->shown_json, event->main);
         json_key(&stage->shown_json, "data"), json_begin_object(&stage->shown_json);
@@ -70,7 +70,7 @@ static void on_event(struct stage *stage, const struct kernel_event *event)
         json_end_object(&stage->shown_json);
         json_end_object(&stage->shown_json);
     }
-    if (event->type == KERNEL_ERROR) {
+    if (event->type == INTERPRETER_ERROR) {
         struct json_out json = {.buf = &stage->error};
         buf_clear(&stage->error);
         json_begin_object(&json);
@@ -80,9 +80,9 @@ static void on_event(struct stage *stage, const struct kernel_event *event)
         json_key(&json, "module"), json_put_str(&json, event->module);
         json_end_object(&json);
     }
-    stage->gone |= event->type == KERNEL_GONE;
-    stage->ended |= stage->gone || event->type == KERNEL_DONE;
-    if (event->type == KERNEL_DONE) {
+    stage->gone |= event->type == INTERPRETER_GONE;
+    stage->ended |= stage->gone || event->type == INTERPRETER_DONE;
+    if (event->type == INTERPRETER_DONE) {
         stage->ok = event->ok;
         stage->count = event->count;
     }
@@ -90,11 +90,11 @@ static void on_event(struct stage *stage, const struct kernel_event *event)
 
 static void wait_for_end(struct stage *stage, int64_t interrupt_ms)
 {
-    struct kernel_event event;
+    struct interpreter_event event;
     int64_t now_ms = clock_now_ms(), deadline_ms = now_ms + PATIENCE_MS;
     int64_t interrupt_at = INT64_MAX;
     while (!stage->ended) {
-        while (!stage->ended && kernel_next(stage->kernel, &event))
+        while (!stage->ended && interpreter_next(stage->interpreter, &event))
             on_event(stage, &event);
         if (interrupt_ms > 0 && stage->out_bytes > 0) {
             interrupt_at = clock_now_ms() + interrupt_ms;
@@ -102,11 +102,11 @@ static void wait_for_end(struct stage *stage, int64_t interrupt_ms)
         }
         int fds[3];
         struct err err;
-        kernel_fds(stage->kernel, fds);
+        interpreter_fds(stage->interpreter, fds);
         struct pollfd waits[3] = {{.fd = fds[0], .events = POLLIN},
                                   {.fd = fds[1], .events = POLLIN},
                                   {.fd = fds[2], .events = POLLIN}};
-        if (kernel_wants_write(stage->kernel))
+        if (interpreter_wants_write(stage->interpreter))
             waits[0].events |= POLLOUT;
         if (!stage->ended)
             (void)poll(waits, 3, 20);
@@ -160,7 +160,7 @@ static int run_cell(struct stage *stage, struct str line, struct err *err)
     json_begin_array(&stage->shown_json);
     stage->out_bytes = 0;
     stage->ended = stage->ok = false;
-    if (kernel_run(stage->kernel, code, language, (struct str){0}, err) < 0)
+    if (interpreter_run(stage->interpreter, code, language, (struct str){0}, err) < 0)
         return -1;
     wait_for_end(stage, interrupt_ms);
     answer(stage);
@@ -189,7 +189,7 @@ static int start(struct stage *stage, const char *name, struct err *err)
         plan.limits.cpu_milli = JAIL_UNLIMITED;
     runtime_places_plan(stage->runtime, &places, &plan);
     if (jail_make(stage->warden, &plan, &stage->jail, err) < 0 ||
-        kernel_open(&stage->kernel, inner, err) < 0)
+        interpreter_open(&stage->interpreter, inner, err) < 0)
         return -1;
     struct jail_command command = {.argv = stage->runtime->argv, .env = stage->runtime->env};
     int done = jail_start(stage->jail, &command, inner, &stage->id, NULL, err);
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
     if (done < 0)
         (void)fprintf(stderr, "cells: %s\n", err.msg);
     free(line);
-    stage.kernel = kernel_free(stage.kernel);
+    stage.interpreter = interpreter_free(stage.interpreter);
     stage.jail = jail_free(stage.jail);
     stage.warden = warden_free(stage.warden);
     buf_done(&stage.out), buf_done(&stage.err), buf_done(&stage.shown), buf_done(&stage.error);

@@ -27,7 +27,7 @@ export function kernel(t, runtime, { workspace } = {}) {
   const ended = new Promise((done) => child.on('close', done));
   t.after(async () => {
     child.stdin.destroy();
-    if (await Promise.race([ended, sleep(20000).then(() => 'late')]) === 'late') child.kill('SIGKILL');
+    if (await Promise.race([ended, sleep(60000).then(() => 'late')]) === 'late') child.kill('SIGKILL');
   });
   return async (code, options = {}) => {
     child.stdin.write(`${JSON.stringify({ code, ...options })}\n`);

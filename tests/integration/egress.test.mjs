@@ -1,59 +1,56 @@
 // Programs in a jail and the one gate out: they work without settings, and nothing else leaves.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from './lib.mjs';
+import { run, tempDir } from './lib.mjs';
 import { world } from './egress_lib.mjs';
 
-const timeout = 120_000;
+const timeout = 600_000;
 // Without the variables that lead programs to the proxy: they must be captured.
 const bare = ['env', '-i', 'PATH=/usr/bin:/bin', 'HOME=/tmp'];
 // Where `make test` has added it, or the machine's own.
 const denoProgram = () => [join(process.env.SG_RUNTIMES ?? '/', 'runtimes/trees/deno/deno'), '/usr/bin/deno', '/usr/local/bin/deno'].find((path) => existsSync(path));
 const found = (program) => existsSync(`/usr/bin/${program}`);
 
-/** One of several ways; what it fails with says which. */
-async function part(t, name, body) {
-  try {
-    await body({ skip: (why) => t.diagnostic(`${name}: ${why}`) });
-  } catch (error) {
-    error.message = `${name}: ${error.message}`;
-    throw error;
-  }
-}
+const programs = {
+  curl: (url) => ['curl', '-sS', url],
+  python3: (url) => ['/usr/bin/python3', '-c', `import urllib.request; print(urllib.request.urlopen("${url}").read().decode())`],
+  node: (url) => ['/usr/bin/node', '-e', `fetch("${url}").then(async (r) => console.log(await r.text()))`],
+};
 
-test('programs reach an allowed host with and without a proxy', { timeout }, async (t) => {
+for (const [name, command] of Object.entries(programs))
+  test(`${name} reaches an allowed host with and without a proxy`, { timeout }, async (t) => {
+    if (!found(name)) return t.skip(`no ${name} on this machine`);
+    const stage = await world(t);
+    if (stage.skip) return t.skip(stage.skip);
+    for (const prefix of [[], bare]) {
+      const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, ...command(`http://ok.test:${stage.port}/x`)]);
+      assert.match(ran.stdout, new RegExp(`^ok GET /x host=ok\\.test:${stage.port}`), prefix.join(' ') + ran.stdout + ran.stderr);
+    }
+  });
+
+test('a static program reaches an allowed host', { timeout }, async (t) => {
+  const program = process.env.SG_STATIC_GET;
+  if (!program || !existsSync(program)) return t.skip('no static program was built');
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
-  const url = `http://ok.test:${stage.port}/x`;
-  const python = `import urllib.request; print(urllib.request.urlopen("${url}").read().decode())`;
-  const nodeScript = `fetch("${url}").then(async (r) => console.log(await r.text()))`;
-  const programs = {
-    curl: ['curl', '-sS', url], python3: ['/usr/bin/python3', '-c', python], node: ['/usr/bin/node', '-e', nodeScript],
-  };
-  for (const [name, command] of Object.entries(programs))
-    for (const prefix of [[], bare])
-      await part(t, `${name}${prefix.length ? ', captured' : ''}`, async (t2) => {
-        if (!found(name)) return t2.skip(`no ${name} on this machine`);
-        const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...prefix, ...command]);
-        assert.match(ran.stdout, new RegExp(`^ok GET /x host=ok\\.test:${stage.port}`), ran.stdout + ran.stderr);
-      });
-  await part(t, 'a static program, captured', async (t2) => {
-    const program = process.env.SG_STATIC_GET;
-    if (!program || !existsSync(program)) return t2.skip('no static program was built');
-    const ran = await stage.exec(['--ro', `${program}:/tmp/get`, '--allow-host', `ok.test:${stage.port}`, '--', ...bare,
-      '/tmp/get', 'ok.test', `${stage.port}`]);
-    assert.match(ran.stdout, /ok GET \/ /, ran.stdout + ran.stderr);
-  });
-  await part(t, 'curl over SOCKS, names resolved outside', async (t2) => {
-    if (!found('curl')) return t2.skip('no curl on this machine');
-    const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...bare, 'curl', '-sS',
-      '--proxy', 'socks5h://127.0.0.1:3128', url]);
-    assert.match(ran.stdout, /^ok GET/, ran.stdout + ran.stderr);
-  });
+  const ran = await stage.exec(['--ro', `${program}:/tmp/get`, '--allow-host', `ok.test:${stage.port}`, '--', ...bare,
+    '/tmp/get', 'ok.test', `${stage.port}`]);
+  assert.match(ran.stdout, /ok GET \/ /, ran.stdout + ran.stderr);
+});
+
+test('curl reaches an allowed host over SOCKS, with names resolved outside', { timeout }, async (t) => {
+  if (!found('curl')) return t.skip('no curl on this machine');
+  const stage = await world(t);
+  if (stage.skip) return t.skip(stage.skip);
+  const ran = await stage.exec(['--allow-host', `ok.test:${stage.port}`, '--', ...bare, 'curl', '-sS',
+    '--proxy', 'socks5h://127.0.0.1:3128', `http://ok.test:${stage.port}/x`]);
+  assert.match(ran.stdout, /^ok GET/, ran.stdout + ran.stderr);
 });
 
 test('git clones over http', { timeout }, async (t) => {
@@ -155,14 +152,14 @@ test('TLS goes through untouched, and only to the host it names', { timeout }, a
   assert.ok(tls.server.hits <= hits + 1); // connected, perhaps; no byte was sent
 });
 
-test('a refusal is told, once', { timeout }, async (t) => {
+test('a refusal is reported, once', { timeout }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
   const url = `http://evil.test:${stage.port}/`;
   const ran = await stage.exec(['--json', '--allow-host', `ok.test:${stage.port}`, '--', 'sh', '-c',
     `curl -sS ${url}; curl -sS ${url}; curl -sS https://evil.test/; env -i curl -sS ${url}`]);
   const report = JSON.parse(ran.stdout);
-  assert.match(report.stdout, /"code":"host_not_allowed","message":"blocked evil\.test:\d+: the policy does not name this host"/);
+  assert.match(report.stdout, /"code":"host_not_allowed","error":"blocked evil\.test:\d+: the policy does not name this host"/);
   assert.match(report.stderr, /CONNECT tunnel failed, response 403/);
   assert.match(report.stderr, /Could not resolve host/);
   assert.deepEqual(report.blocked.map((each) => `${each.host}:${each.port} ${each.reason}`), [
@@ -231,7 +228,7 @@ for tcp in (0, 1):
   assert.equal(ran.stdout, "(0, '198.18.0.1') (3, None)\n".repeat(6), ran.stderr);
 });
 
-test('the worker is locked and alone', { timeout }, async (t) => {
+test('the proxy is locked and serves one sandbox', { timeout }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
   const server = http.createServer((request, response) => {
@@ -254,7 +251,7 @@ test('the worker is locked and alone', { timeout }, async (t) => {
   }
 });
 
-test('npm install works with the group npm alone, and says why it does not without', { timeout }, async (t) => {
+test('npm install works with only the group npm, and says why it does not without', { timeout }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
   if (!found('npm')) return t.skip('no npm on this machine');
@@ -276,4 +273,38 @@ test('npm install works with the group npm alone, and says why it does not witho
   const none = await own(['--', ...install]);
   assert.notEqual(none.code, 0);
   assert.match(none.stderr, /403 Forbidden: blocked \S+:443: this sandbox has no network: allow a host, npm or pypi with --allow-host/);
+});
+
+test('policy test gives the verdict of the real gate: loopback, private entries, names that do not resolve', async (t) => {
+  const dir = tempDir(t), config = join(dir, 'config.toml');
+  const server = http.createServer((_, answer) => answer.end('private')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address();
+  // A name server that knows no name.
+  const names = createSocket('udp4').on('message', (query, from) => {
+    const answer = Buffer.from(query);
+    answer.writeUInt16BE(0x8183, 2);
+    names.send(answer, from.port, from.address);
+  }).bind(0, '127.0.0.1');
+  await once(names, 'listening');
+  t.after(() => names.close());
+  writeFileSync(config, `[egress]\ndns_servers = ["127.0.0.1:${names.address().port}"]\nprivate = ["api.test=127.0.0.1:${port}"]\n`);
+  const judge = async (host, ...more) => {
+    const { code, stdout } = await run(['policy', 'test', '--config', config, '--json', ...more, `allow ${host}:${port}`, `http://${host}:${port}/`]);
+    return [code, JSON.parse(stdout).reason];
+  };
+  const fetched = async (host) => (await run(['run', '--config', config, '--allow-host', `${host}:${port}`,
+    '-e', `await (await fetch("http://${host}:${port}/")).text()`])).stdout.trim();
+  assert.deepEqual(await judge('api.test', '--resolve'), [0, 'allowed']);
+  assert.equal(await fetched('api.test'), "'private'");
+  for (const host of ['localhost', 'x.localhost', '127.0.0.1']) {
+    assert.deepEqual(await judge(host), [1, 'address_not_public'], host);
+    const { stderr } = await run(['run', '--config', config, '--allow-host', `${host}:${port}`, '-e', `await fetch("http://${host}:${port}/")`]);
+    assert.match(stderr, /blocked .*: it leads to an address that is not public/);
+  }
+  assert.deepEqual(await judge('nowhere.test', '--resolve'), [1, 'not_resolved']);
+  const { stderr } = await run(['run', '--config', config, '--allow-host', `nowhere.test:${port}`, '-e', `await fetch("http://nowhere.test:${port}/")`]);
+  assert.match(stderr, /'nowhere\.test' cannot be resolved: /);
+  assert.doesNotMatch(stderr, /blocked/);
 });

@@ -117,7 +117,7 @@ export async function world(t, { handler } = {}) {
   stage.skip = control.code === 0 ? null : `no jail with a gateway here: ${control.stderr.trim()}`;
   const reached = await exec(['--allow-host', `ok.test:${port}`, '--', 'curl', '-sS', `http://ok.test:${port}/`]);
   if (stage.skip === null && /address_not_public|not public/.test(reached.stdout + reached.stderr))
-    stage.skip = 'loopback counts as public in -Dfaults=true builds alone';
+    stage.skip = 'loopback counts as public only in -Dfaults=true builds';
   ok.hits = evil.hits = inner.hits = 0;
   dns.queries.length = 0;
   return stage;

@@ -1,5 +1,5 @@
 // The limits of a sandbox's network hold in a jail, in an isolate and in the sandboxes of a server, and a slow peer costs
-// the sandbox that called it alone. Each has its control: the same program within the limit succeeds.
+// only the sandbox that called it. Each has its control: the same program within the limit succeeds.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { run, until } from './lib.mjs';
 import { world } from './egress_lib.mjs';
 import { stage as serverStage } from './sandbox_net_lib.mjs';
 
-const timeout = 120_000;
+const timeout = 600_000;
 const KIB = 1024;
 // A server that waits holds up no end.
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms).unref());
@@ -68,7 +68,7 @@ async function both(t) {
   };
   it.isolate = async (path, limits = [], options = '{}') => {
     const code = `api.fetch(${JSON.stringify(it.url + path)}, ${options}).then((r) => r.status + ' ' + r.body, (e) => 'Error: ' + e.message)`;
-    const ran = await run(['run', '--json', '--config', stage.config, '--timeout', '5000', '--memory', '64', ...allow, ...limits, '-e', code], { env: stage.env });
+    const ran = await run(['run', '--json', '--config', stage.config, '--timeout', '120000', '--memory', '64', ...allow, ...limits, '-e', code], { env: stage.env });
     const text = String(JSON.parse(ran.stdout).result ?? ran.stdout);
     return { ok: text.startsWith('200'), text, bytes: text.length };
   };
@@ -83,7 +83,7 @@ test('connections at once: the next ones wait', { timeout }, async (t) => {
   const calls = {
     jail: async (limits) => (await it.stage.exec(['--allow-host', it.host, ...limits, '--', 'sh', '-c',
       `${urls.map((url) => `env -i /usr/bin/curl -sS '${url}' & `).join('')} wait`])).stdout,
-    isolate: async (limits) => (await run(['run', '--config', it.stage.config, '--timeout', '5000', '--allow-host', it.host, ...limits, '-e',
+    isolate: async (limits) => (await run(['run', '--config', it.stage.config, '--timeout', '120000', '--allow-host', it.host, ...limits, '-e',
       `console.log((await Promise.all(${JSON.stringify(urls)}.map(async (url) => (await api.fetch(url)).body))).join(''))`], { env: it.stage.env })).stdout,
   };
   for (const kind of kinds)
@@ -112,10 +112,10 @@ test('bytes in all: what goes beyond is cut, told, and later requests say so', {
     const report = JSON.parse(ran.stdout), [cut, bytes, after] = report.stdout.split('\n');
     assert.equal(cut, 'cut', `${channel}: ${ran.stdout}`);
     assert.ok(Number(bytes) < 400 * KIB, `${channel}: ${bytes}`);
-    assert.match(after, /"code":"limit_reached","message":"blocked ok\.test:\d+: the sandbox has used up its 307200 bytes"/);
+    assert.match(after, /"code":"limit_reached","error":"blocked ok\.test:\d+: the sandbox has used up its 307200 bytes"/);
     assert.deepEqual([...new Set(report.blocked.map((each) => each.reason))], ['limit_reached']);
   }
-  const ran = await run(['run', '--config', it.stage.config, '--timeout', '5000', '--allow-host', it.host, ...limit, '-e',
+  const ran = await run(['run', '--config', it.stage.config, '--timeout', '120000', '--allow-host', it.host, ...limit, '-e',
     `for (const path of ['${body}', '/body?n=1']) await api.fetch('${it.url}' + path).catch((e) => console.log(e.code, e.message))`], { env: it.stage.env });
   assert.match(ran.stdout, /^(limit_reached .*used up its 307200 bytes\n){2}/, ran.stdout + ran.stderr);
 });
@@ -123,7 +123,7 @@ test('bytes in all: what goes beyond is cut, told, and later requests say so', {
 test('bytes a second: nothing is lost, and it takes its time', { timeout }, async (t) => {
   const it = await both(t);
   if (it.skip) return t.skip(it.skip);
-  // The least time that so many bytes may take; how long it takes otherwise is nobody's promise.
+  // The least time that this many bytes may take; there is no promise about the longest.
   const takes = async (call, ms) => {
     const begin = Date.now(), got = await call;
     assert.ok(Date.now() - begin > ms, `${Date.now() - begin} ms`);
@@ -178,12 +178,12 @@ test('heads and answers have sizes', { timeout }, async (t) => {
   const header = ['-H', `x-long: ${'q'.repeat(20 * KIB)}`];
   assert.ok((await it.jail('/body?n=1', [], header)).ok);
   assert.match((await it.jail('/body?n=1', ['--net-head', '8k'], header)).text, /the head is too long/);
-  const wrong = await run(['exec', '--net-head', '10', '--', 'true']);
-  assert.match(wrong.stderr, /--net-head '10' is not between 1k and 1m/);
+  const wrong = await run(['exec', '--net-head', '10b', '--', 'true']);
+  assert.match(wrong.stderr, /--net-head '10b' is not between 1k and 1m/);
 });
 
 // NET-10: every kind of slow and endless peer at once in one sandbox; another one of the same server goes on.
-test('slow and endless peers cost their own sandbox alone', { timeout }, async (t) => {
+test('slow and endless peers cost only their own sandbox', { timeout }, async (t) => {
   const it = await serverStage(t);
   if (it.skip) return t.skip(it.skip);
   const slow = http.createServer((request, response) => {

@@ -1,5 +1,5 @@
-// Runs inside a jail: tries each target of a list through each channel of the gateway, with sockets
-// alone, and prints one JSON object { channel: { target: "allow" | "block" } }.
+// Runs inside a jail: tries each target of a list through each channel of the gateway, with only
+// sockets, and prints one JSON object { channel: { target: "allow" | "block" } }.
 import dgram from 'node:dgram';
 import { readFileSync } from 'node:fs';
 import net from 'node:net';
@@ -12,7 +12,7 @@ function talk(options, first, next) {
     const socket = net.connect(options);
     let got = Buffer.alloc(0);
     const end = (verdict) => { socket.destroy(); done(verdict); };
-    socket.setTimeout(8000, () => end('timeout'));
+    socket.setTimeout(60000, () => end('timeout'));
     socket.on('error', () => end('block'));
     socket.on('close', () => end(next(got, true) ?? 'block'));
     socket.on('connect', () => socket.write(first));
@@ -80,7 +80,7 @@ function lookup(host) {
   const packet = Buffer.concat([Buffer.from([7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]), labels, Buffer.from([0, 0, 1, 0, 1])]);
   return new Promise((done) => {
     const socket = dgram.createSocket('udp4');
-    const timer = setTimeout(() => { socket.close(); done({ code: 'timeout' }); }, 8000);
+    const timer = setTimeout(() => { socket.close(); done({ code: 'timeout' }); }, 60000);
     socket.on('message', (got) => {
       clearTimeout(timer);
       socket.close();

@@ -40,7 +40,7 @@ const own = Object.values(networkInterfaces()).flat().filter((each) => !each.int
 // What can be written into a request at all: blanks and line ends would be another request.
 const sendable = (host) => !/[\s\0]/.test(host);
 
-test('every channel gives the same verdict', { timeout: 240_000 }, async (t) => {
+test('every channel gives the same verdict', { timeout: 600_000 }, async (t) => {
   const stage = await world(t);
   if (stage.skip) return t.skip(stage.skip);
   if (!existsSync('/usr/bin/node')) return t.skip('no node in /usr/bin, which a jail sees');
@@ -79,7 +79,7 @@ test('every channel gives the same verdict', { timeout: 240_000 }, async (t) => 
     out`;
   for (let i = 0; i < targets.length; i += 15) {
     const batch = targets.slice(i, i + 15).filter(sendable);
-    const fetched = await run(['run', '--json', '--config', stage.config, '--timeout', '5000', ...options, ...deny, '-e', script(batch)],
+    const fetched = await run(['run', '--json', '--config', stage.config, '--timeout', '120000', ...options, ...deny, '-e', script(batch)],
       { env: stage.env });
     const { result } = JSON.parse(fetched.stdout);
     for (const host of batch) expect('fetch', host, result[host]);

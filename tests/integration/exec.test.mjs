@@ -1,7 +1,7 @@
 // `sandglass exec` as its users expect it: the languages work, exits and signals and terminals are
 // as with any other program, nothing of the caller leaks in. As root and as an unprivileged user.
 //
-//   SANDGLASS_BIN, SG_PROBES, SG_MUST_WORK as for the escape tests.
+//   SANDGLASS_BIN, SG_PROBES as for the escape tests.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { accounts, Jail, MUST_WORK } from '../escape/exec/jail.mjs';
+import { accounts, Jail } from '../escape/exec/jail.mjs';
 import { eventually, signalNumber, Skip } from '../escape/exec/check.mjs';
 import { underTerminal } from '../escape/exec/cases_ways.mjs';
 
@@ -47,7 +47,7 @@ it('--disk with a directory of the host limits that too, or is refused by name',
   assert.notEqual(result.status, 0);
   if (!/--disk cannot limit/.test(result.stderr)) return assert.match(result.stderr, /No space left|quota/);
   assert.match(result.stderr, /project quotas/);
-  assert.match(result.stderr, /leave --disk out/);
+  assert.match(result.stderr, /omit --disk/);
   assert.deepEqual(fs.readdirSync(dir), [], 'nothing ran');
   assert.equal((await jail.run(['true'], { workspace: dir })).status, 0, 'without it');
 });
@@ -99,7 +99,7 @@ it('tar packs and unpacks', async (jail) => {
 it('npm works offline', async (jail) => {
   const text = await output(jail, ['sh', '-c', 'npm init -y >/dev/null && mkdir -p dep && echo \'{"name":"dep","version":"1.0.0"}\' >dep/package.json && ' +
     'echo "module.exports=7" >dep/index.js && npm install --offline --no-audit --no-fund ./dep >/dev/null && node -p "require(\'dep\')"'],
-  { timeout: '60s' });
+  { timeout: '300s' });
   assert.equal(text, '7\n');
 });
 
@@ -132,7 +132,7 @@ it('stdin is read to its end', async (jail) => {
 it('a command that leaves its input unread ends', async (jail) => {
   const result = await jail.run(['true'], { stdin: 'x'.repeat(1 << 20) });
   assert.equal(result.status, 0);
-  const open = jail.start(['true'], { keepStdin: true, patience: 20_000 });
+  const open = jail.start(['true'], { keepStdin: true, patience: 120_000 });
   assert.equal((await open.done).status, 0, 'an open input does not hold it');
 });
 
@@ -149,7 +149,7 @@ it('large output comes whole', async (jail) => {
 });
 
 it('a reader that goes away ends the command', async (jail) => {
-  const child = jail.start(['yes'], { neverRead: true, patience: 20_000, timeout: '10s' });
+  const child = jail.start(['yes'], { neverRead: true, patience: 120_000, timeout: '60s' });
   child.stdout.once('data', () => child.stdout.destroy());
   const result = await child.done;
   assert.equal(result.overdue, false);
@@ -221,7 +221,7 @@ it('each way not to start has a code of its own', async (jail) => {
   assert.deepEqual(await told(['/workspace/lost']), [127, 'program_not_found']);
 });
 
-it('an interpreter that is missing is told from a missing script', async (jail) => {
+it('an interpreter that is missing is distinguished from a missing script', async (jail) => {
   const dir = jail.workspace();
   fs.writeFileSync(path.join(dir, 'script'), '#!/no/such/interpreter\n', { mode: 0o755 });
   const result = await jail.run(['/workspace/script'], { workspace: dir });
@@ -231,7 +231,7 @@ it('an interpreter that is missing is told from a missing script', async (jail) 
 
 it('a deadline is 124, told apart from everything else', async (jail) => {
   assert.equal((await jail.run(['sleep', '60'], { timeout: '300ms' })).status, 124);
-  const { json, status } = await jail.run(['sh', '-c', 'echo before; sleep 60'], { timeout: '500ms', json: true });
+  const { json, status } = await jail.run(['sh', '-c', 'echo before; sleep 60'], { timeout: '3s', json: true });
   assert.deepEqual([status, json.reason, json.stdout], [124, 'timeout', 'before\n']);
   const soon = await jail.run(['true'], { timeout: '30s', json: true });
   assert.notEqual(soon.json.reason, 'timeout');
@@ -239,22 +239,22 @@ it('a deadline is 124, told apart from everything else', async (jail) => {
 
 it('a deadline gives the command a moment to tidy up', async (jail) => {
   const dir = jail.workspace();
-  const result = await jail.run(['sh', '-c', 'trap "echo bye >bye; exit 0" TERM; sleep 60 & wait'], { timeout: '500ms', workspace: dir });
+  const result = await jail.run(['sh', '-c', 'trap "echo bye >bye; exit 0" TERM; sleep 60 & wait'], { timeout: '3s', workspace: dir });
   assert.equal(result.status, 124);
   assert.equal(fs.readFileSync(path.join(dir, 'bye'), 'utf8'), 'bye\n');
 });
 
-it('who does not go is killed, with all that hid from it, and its times are told', async (jail) => {
+it('a command that does not end is killed with its descendants, and its times are reported', async (jail) => {
   const stubborn = 'trap "" TERM INT; setsid sh -c \'trap "" TERM INT; (sleep 98765 &); sleep 98765\' &' +
     ' i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo ready; sleep 98765; sleep 98765';
-  const { json, status } = await jail.run(['sh', '-c', stubborn], { timeout: '1500ms', json: true });
+  const { json, status } = await jail.run(['sh', '-c', stubborn], { timeout: '4s', json: true });
   assert.deepEqual([status, json.reason, json.signal], [124, 'timeout', 9]);
-  assert.ok(json.timingMs.run >= 1500, JSON.stringify(json.timingMs));
+  assert.ok(json.timingMs.run >= 4000, JSON.stringify(json.timingMs));
   assert.ok(json.timingMs.cpuUser + json.timingMs.cpuSystem > 0, JSON.stringify(json.timingMs));
 });
 
 it('the third signal kills what ignores them', async (jail) => {
-  const child = jail.start(['bash', '-c', 'trap "" INT TERM HUP; echo ready; sleep 98765'], { timeout: '60s' });
+  const child = jail.start(['bash', '-c', 'trap "" INT TERM HUP; echo ready; sleep 98765'], { timeout: '300s' });
   await once(child.stdout, 'data');
   // Of different kinds: two of one kind that come together are one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) child.kill(signal);
@@ -323,11 +323,11 @@ it('bad arguments are refused with the reason, before anything runs', async (jai
 
 it('a limit that cannot be is refused with its option and what that takes', async (jail) => {
   const takes = {
-    memory: ['0', '1', '1k', '99999t', 'lots', /4m or more.*'none'/],
+    memory: ['0m', '1m', '1k', '99999t', 'lots', /4m or more.*'none'/],
     pids: ['0', '1', '-3', '1025', '99999999999', '1.5', 'none', /2 to 1024/],
     cpus: ['0', '0.001', '-1', '1025', 'nan', 'inf', /0\.01 to 1024.*'none'/],
-    disk: ['0', '1k', '64m:0', '64m:1', '64m:', '99999t', /1m or more, and 64 files/],
-    timeout: ['0', '0s', '-1s', '0.1ms', 'soon', 'nan', /1ms or more.*leave it out/],
+    disk: ['0m', '1k', '64m:0', '64m:1', '64m:', '99999t', /1m or more, and 64 files/],
+    timeout: ['-1s', '0.1ms', 'soon', 'nan', /1ms or more.*'none' for no limit/],
   };
   for (const [option, values] of Object.entries(takes)) {
     const words = values.pop();
@@ -403,9 +403,9 @@ it('SIGINT and SIGTERM to the caller end the command', async (jail) => {
   }
 });
 
-it('SIGTERM and SIGHUP end a command that stands still', async (jail) => {
+it('SIGTERM and SIGHUP end a command that is stopped', async (jail) => {
   for (const [signal, number] of [['SIGTERM', 15], ['SIGHUP', 1]]) {
-    // It is seen to stand still from another process group, which gets no signal.
+    // It is seen to be stopped from another process group, which gets no signal.
     const watch = 'until grep -q "^State:.T" /proc/$1/status; do :; done; echo ready';
     const child = jail.start(['bash', '-c', 'setsid bash -c "$0" watch $$ & kill -STOP $$; sleep 60', watch], {});
     await once(child.stdout, 'data');
@@ -452,10 +452,11 @@ it('many at once do not disturb each other', async (jail) => {
   assert.deepEqual(runs.map((run) => run.stdout), runs.map((_, i) => `${i}\n`));
 });
 
-for (const account of accounts)
+const asked = accounts.filter(({ name }) => name === (process.env.SG_ACCOUNT ?? name));
+for (const account of asked)
   for (const { title, run } of cases)
-    test(`exec ${account.name}: ${title}`, { timeout: 120_000 }, async (t) => {
-      if (account.missing !== null && !MUST_WORK) return t.skip(account.missing);
+    test(`exec ${account.name}: ${title}`, { timeout: 600_000 }, async (t) => {
+      if (account.missing !== null) return t.skip(account.missing);
       try {
         return await run(new Jail(account), t);
       } catch (error) {

@@ -8,7 +8,7 @@ import { run } from './lib.mjs';
 import { OPENSSL } from './net.mjs';
 import { keyStage } from './secrets_lib.mjs';
 
-const timeout = 120_000;
+const timeout = 600_000;
 const found = (program) => existsSync(`/usr/bin/${program}`);
 
 async function setup(t) {
@@ -94,7 +94,7 @@ test('SEC-04: another sandbox\'s placeholder means nothing', { timeout }, async 
 test('SEC-01: the value is nowhere inside', { timeout }, async (t) => {
   const stage = await setup(t);
   if (stage.skip) return t.skip(stage.skip);
-  // The searcher is told the pieces, so that it does not find itself.
+  // The searcher gets the pieces, so that it does not find itself.
   const half = stage.value.length / 2, parts = [stage.value.slice(0, half), stage.value.slice(half)];
   const script = `
 import os, sys
@@ -151,6 +151,6 @@ test('a host that nobody vouches for gets nothing, and the client an answer', { 
   writeFileSync(config, readFileSync(stage.config, 'utf8').replace(/ca_file = .*\n/, ''));
   const ran = await run(['exec', '--json', '--config', config, '--allow-host', stage.at, '--secret', stage.secret,
     '--', 'sh', '-c', `curl -sS -H "Authorization: Bearer $KEY" https://${stage.at}/echo`], { env: stage.env });
-  assert.match(JSON.parse(ran.stdout).stdout, /"error":\{"code":"forbidden"/, ran.stdout);
+  assert.match(JSON.parse(ran.stdout).stdout, /"code":"forbidden"/, ran.stdout);
   assert.equal(stage.tls.seen.length, 0);
 });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { isSanitized, serve, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 
 async function start(t, options) {
   const server = await serve(t, options);
@@ -40,10 +40,11 @@ function processes(word) {
   });
 }
 
-const children = (pid) => readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-  readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean)).map(Number);
-const named = (pid, name) => children(pid).filter((child) =>
-  readFileSync(`/proc/${child}/comm`, 'utf8').includes(name));
+// Some end while one looks.
+const look = (path, how) => { try { return how(path, 'utf8'); } catch { return how === readdirSync ? [] : ''; } };
+const children = (pid) => look(`/proc/${pid}/task`, readdirSync).flatMap((thread) =>
+  look(`/proc/${pid}/task/${thread}/children`, readFileSync).split(' ').filter(Boolean)).map(Number);
+const named = (pid, name) => children(pid).filter((child) => look(`/proc/${child}/comm`, readFileSync).includes(name));
 
 // A word that no other process has: seconds to sleep.
 const seconds = () => String(10000 + Math.random() * 10000);
@@ -53,7 +54,7 @@ async function kill(server) {
   await server.exit;
 }
 
-test('a full disk is told, held out and passes', T, async (t) => {
+test('a full disk is reported, and work continues after it', T, async (t) => {
   const outer = tempDir(t), dir = join(outer, 'data'), filler = join(dir, 'filler');
   mkdirSync(dir, { mode: 0o700 });
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=700', 'tmpfs', dir]).status !== 0)
@@ -94,7 +95,7 @@ test('a full disk is told, held out and passes', T, async (t) => {
 });
 
 test('a slow disk holds up who waits for it and nobody else', T, async (t) => {
-  const server = await start(t, { env: { ...process.env, SG_STORE_SYNC_MS: '1000' } });
+  const server = await start(t, { env: { ...process.env, SG_STORE_SYNC_MS: '5000' } });
   const order = [];
   const session = server.post('/v1/sessions', {}).then((answer) => { order.push('session'); return answer; });
   for (let i = 0; i < 3; i++) assert.equal((await server.get('/healthz')).status, 200);
@@ -135,7 +136,7 @@ test('kill -9: nothing runs on, what ran is named, what was kept is there', T, a
   assert.equal(await server.remove(`/v1/volumes/${volume.id}`), 204);
 });
 
-test('each helper killed alone: named, and the next one serves', T, async (t) => {
+test('each helper killed separately: named, and the next one serves', T, async (t) => {
   const server = await start(t);
   if (!(await withJail(t, server))) return;
   const pid = server.child.pid;
@@ -154,10 +155,10 @@ test('each helper killed alone: named, and the next one serves', T, async (t) =>
   await until(async () => (await server.json(server.box)).state === 'failed');
   await until(() => processes(word).length === 0);
   assert.equal((await server.post(`/v1/sandboxes/${other}/commands`, { argv: ['true'] })).exitCode, 0);
-  // The nursery of isolates.
+  // The spawner of isolates.
   const code = { language: 'js', code: '1 + 1' };
   assert.equal((await server.post('/v1/run_code', code)).status, 200);
-  for (const nursery of named(pid, 'nursery')) process.kill(nursery, 'SIGKILL');
+  for (const spawner of named(pid, 'spawner')) process.kill(spawner, 'SIGKILL');
   await until(async () => (await server.post('/v1/run_code', code)).status === 200);
 });
 
@@ -201,8 +202,9 @@ function memoryGroup(t, bytes) {
 const family = (pid) => [pid, ...children(pid).flatMap(family)];
 
 test('9.3: with 64 MiB for everything it answers, or is killed and has lost nothing', T, async (t) => {
+  if (isSanitized) return t.skip('not under a sanitizer');
   const dir = join(tempDir(t), 'data'), group = memoryGroup(t, 64 << 20);
-  if (!group || isSanitized) return t.skip('no memory limit to give here');
+  if (!group) return t.skip('no memory limit to give here');
   const server = await start(t, { dir });
   for (const pid of family(server.child.pid)) {
     try { writeFileSync(join(group, 'cgroup.procs'), String(pid)); } catch (why) { assert.equal(why.code, 'ESRCH'); }

@@ -1,4 +1,4 @@
-// Sandboxes whose Python kernel is a fork of the server's template.
+// Sandboxes whose Python kernel is a fork of the server's zygote.
 import assert from 'node:assert/strict';
 import { sleep } from './lib.mjs';
 
@@ -14,9 +14,9 @@ export async function post(server, path, body) {
 export const box = (server, id) => ({ id, run: (code, more) => post(server, `/v1/sandboxes/${id}/run_code`, { code, ...more }),
   fork: (count) => post(server, `/v1/sandboxes/${id}/fork`, { count }) });
 
-// null, with the test skipped, where there is none; the template takes a moment after the second kernel.
+// null, with the test skipped, where it does not exist; the zygote takes a moment after the second interpreter.
 export async function forked(t, server, spec) {
-  for (let end = Date.now() + 90000; Date.now() < end;) {
+  for (let end = Date.now() + 180000; Date.now() < end;) {
     const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
     if (made.http !== 201) {
       t.skip(`no sandbox with python3 here: ${made.raw}`);
@@ -38,7 +38,7 @@ export const AGE = 'import time; s = open("/proc/self/stat").read().rsplit(")", 
 
 // A sandbox whose kernel was there before it; those take a moment to be made.
 export async function pooled(server, spec) {
-  for (let end = Date.now() + 60000; Date.now() < end;) {
+  for (let end = Date.now() + 180000; Date.now() < end;) {
     await sleep(400);
     const made = await post(server, '/v1/sandboxes', { tier: 'jail', runtime: 'python3', ...spec });
     assert.equal(made.http, 201, made.raw);

@@ -1,6 +1,7 @@
 // Malformed and ambiguous requests over a real socket: each is refused, the connection ends, and
 // the request hidden behind it is never executed.
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import test from 'node:test';
 import { connect, serve, until } from './lib.mjs';
 
@@ -42,7 +43,7 @@ const CASES = [
 const STATUSES = { 'long line': 414, 'long header': 431, 'many headers': 431,
   'HTTP/1.2': 505, 'HTTP/2.0': 505, 'HTTP/2 preface': 505 };
 
-test('nothing behind a malformed request is executed', { timeout: 60000 }, async (t) => {
+test('nothing behind a malformed request is executed', { timeout: 600000 }, async (t) => {
   const server = await serve(t);
   const host = `Host: 127.0.0.1:${server.port}\r\n`;
   const canary = `GET /version HTTP/1.1\r\n${host}Authorization: Bearer ${server.token}\r\n\r\n`;
@@ -81,10 +82,10 @@ test('nothing behind a malformed request is executed', { timeout: 60000 }, async
   const client = await connect(server);
   client.socket.write(canary.replace('\r\n', '\r\nConnection: close\r\n'));
   await client.end;
-  assert.match(client.text, /"name":"sandglass"/, 'the canary does sing when it stands alone');
+  assert.match(client.text, /"name":"sandglass"/, 'the control works when it is sent by itself');
 });
 
-test('vanishing clients leave no descriptor behind', { timeout: 60000 }, async (t) => {
+test('vanishing clients leave no descriptor behind', { timeout: 600000 }, async (t) => {
   const server = await serve(t);
   const host = `Host: 127.0.0.1:${server.port}\r\n`;
   const states = ['', 'GET /hea', `GET /healthz HTTP/1.1\r\n${host}`,
@@ -102,4 +103,16 @@ test('vanishing clients leave no descriptor behind', { timeout: 60000 }, async (
     }
   }
   await until(async () => (await server.figure('process_open_fds')) <= before);
+});
+
+test('liveness needs no token and no particular Host; everything else needs both', async (t) => {
+  const server = await serve(t);
+  const ask = (path, host) => new Promise((done, failed) => {
+    http.get({ host: '127.0.0.1', port: server.port, path, headers: host ? { host } : {} }, (answer) => {
+      answer.resume();
+      answer.on('end', () => done(answer.statusCode));
+    }).on('error', failed);
+  });
+  assert.deepEqual([await ask('/healthz'), await ask('/healthz', '10.1.2.3:7070'), await ask('/healthz', 'probe.internal')], [200, 200, 200]);
+  assert.deepEqual([await ask('/readyz'), await ask('/readyz', '10.1.2.3:7070'), await ask('/v1/sandboxes', 'probe.internal')], [401, 421, 421]);
 });

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/json.h"
-#include "isolate/isolate.h"
+#include "base/format/json.h"
+#include "isolate/inside/isolate.h"
 
 struct lines {
     struct buf text;

@@ -1,7 +1,8 @@
-// Idempotency keys: whoever repeats a create makes nothing twice.
+// Idempotency keys: a repeated create makes nothing twice.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -22,7 +23,7 @@ async function stage(t, options) {
 const BODIES = { sandboxes: { tier: 'memory' }, sessions: { sandbox: { tier: 'memory' } }, volumes: { tier: 'memory' } };
 
 for (const [noun, body] of Object.entries(BODIES)) {
-  test(`${noun}: the same key gives the first one, also later`, { timeout: 60_000 }, async (t) => {
+  test(`${noun}: the same key gives the first one, also later`, { timeout: 600_000 }, async (t) => {
     const { call } = await stage(t);
     const path = `/v1/${noun}`;
     const all = await Promise.all([1, 2, 3].map(() => call('POST', path, body, 'one')));
@@ -35,7 +36,7 @@ for (const [noun, body] of Object.entries(BODIES)) {
   });
 }
 
-test('what was deleted may be made again with its key', { timeout: 60_000 }, async (t) => {
+test('what was deleted may be made again with its key', { timeout: 600_000 }, async (t) => {
   const { call } = await stage(t);
   for (const noun of ['sessions', 'volumes']) {
     const first = await call('POST', `/v1/${noun}`, BODIES[noun], 'k');
@@ -46,7 +47,7 @@ test('what was deleted may be made again with its key', { timeout: 60_000 }, asy
   }
 });
 
-test('keys outlive a restart, and one that failed is free', { timeout: 60_000 }, async (t) => {
+test('keys outlive a restart, and one that failed is free', { timeout: 600_000 }, async (t) => {
   const { server, call } = await stage(t);
   const first = await call('POST', '/v1/sessions', BODIES.sessions, 'k');
   assert.equal((await call('POST', '/v1/volumes', { tier: 'isolate' }, 'v')).status, 501);
@@ -58,7 +59,7 @@ test('keys outlive a restart, and one that failed is free', { timeout: 60_000 },
   assert.deepEqual([again.status, again.id], [201, first.id], again.text);
 });
 
-test('a command is started once', { timeout: 60_000 }, async (t) => {
+test('a command is started once', { timeout: 600_000 }, async (t) => {
   const { call } = await stage(t);
   const boxes = [await call('POST', '/v1/sandboxes', { tier: 'jail' }), await call('POST', '/v1/sandboxes', { tier: 'jail' })];
   if (boxes[0].status !== 201) return t.skip(`no jail here: ${boxes[0].text}`);
@@ -67,7 +68,7 @@ test('a command is started once', { timeout: 60_000 }, async (t) => {
   assert.equal(first.stdout, 'x\n', first.text);
   const again = await run(boxes[0], 'k');
   assert.equal(again.status, 409, again.text);
-  assert.match(again.error.message, new RegExp(`has started command '${first.id}'`));
+  assert.match(again.error.message, new RegExp(`has already started command '${first.id}'`));
   assert.equal((await run(boxes[1], 'k')).stdout, 'x\n'); // another sandbox, another key
   assert.equal((await run(boxes[0], 'l')).stdout, 'x\nx\n');
 });
@@ -81,10 +82,10 @@ async function restarted(t, server) {
 const ids = (answer) => answer.sandboxes?.map((each) => each.id);
 const refused = (answer, key) => {
   assert.equal(answer.status, 409, answer.text);
-  assert.match(answer.error.message, new RegExp(`Idempotency-Key '${key}' came with another request before`));
+  assert.match(answer.error.message, new RegExp(`Idempotency-Key '${key}' was already used with a different request`));
 };
 
-test('forks are made once', { timeout: 60_000 }, async (t) => {
+test('forks are made once', { timeout: 600_000 }, async (t) => {
   const { server, call } = await stage(t);
   const parent = await call('POST', '/v1/sandboxes', { tier: 'memory' });
   const path = `/v1/sandboxes/${parent.id}/fork`;
@@ -94,7 +95,7 @@ test('forks are made once', { timeout: 60_000 }, async (t) => {
   assert.equal(new Set(ids(all[0])).size, 3);
   refused(await call('POST', path, { count: 2 }, 'k'), 'k');
   assert.notDeepEqual(ids(await call('POST', path, { count: 3 }, 'l')), ids(all[0]));
-  // One is gone: the others are told. All are gone: it may be done again.
+  // One is gone: the others are returned. All are gone: it may be done again.
   await call('DELETE', `/v1/sandboxes/${ids(all[0])[0]}`);
   assert.deepEqual(ids(await call('POST', path, { count: 3 }, 'k')), ids(all[0]).slice(1));
   for (const id of ids(all[0]).slice(1)) await call('DELETE', `/v1/sandboxes/${id}`);
@@ -105,7 +106,7 @@ test('forks are made once', { timeout: 60_000 }, async (t) => {
   assert.deepEqual([later.status, ids(later)], [201, ids(fresh)], later.text);
 });
 
-test('a fork that failed leaves its key free, and who waited is told why', { timeout: 60_000 }, async (t) => {
+test('a fork that failed leaves its key free, and a waiting caller gets the reason', { timeout: 600_000 }, async (t) => {
   const { call } = await stage(t);
   const parent = await call('POST', '/v1/sandboxes', { tier: 'memory' });
   const path = `/v1/sandboxes/${parent.id}/fork`;
@@ -115,7 +116,7 @@ test('a fork that failed leaves its key free, and who waited is told why', { tim
   assert.equal((await call('POST', path, { checkpoint: 'later' }, 'k')).status, 201);
 });
 
-test('a checkpoint is made once', { timeout: 60_000 }, async (t) => {
+test('a checkpoint is made once', { timeout: 600_000 }, async (t) => {
   const { server, call } = await stage(t);
   const box = await call('POST', '/v1/sandboxes', { tier: 'memory' });
   const path = `/v1/sandboxes/${box.id}/checkpoints`;
@@ -140,7 +141,7 @@ async function withJails(t) {
   return { ...made, box: probe };
 }
 
-test('a snapshot of a sandbox or a directory is made once', { timeout: 120_000 }, async (t) => {
+test('a snapshot of a sandbox or a directory is made once', { timeout: 600_000 }, async (t) => {
   const made = await withJails(t);
   if (!made) return;
   const dir = tempDir(t);
@@ -172,7 +173,7 @@ function tarOf(t, text) {
   return readFileSync(join(dir, 'it.tar'));
 }
 
-test('an archive is taken once', { timeout: 120_000 }, async (t) => {
+test('an archive is taken once', { timeout: 600_000 }, async (t) => {
   const made = await withJails(t);
   if (!made) return;
   const path = '/v1/snapshots/upload?slug=from-a-tar';
@@ -191,7 +192,7 @@ test('an archive is taken once', { timeout: 120_000 }, async (t) => {
   assert.equal((await call('GET', '/v1/snapshots')).snapshots.length, 2);
 });
 
-test('an upload that broke off leaves its key free', { timeout: 120_000 }, async (t) => {
+test('an upload that broke off leaves its key free', { timeout: 600_000 }, async (t) => {
   const made = await withJails(t);
   if (!made) return;
   const bytes = tarOf(t, 'one');
@@ -207,17 +208,60 @@ test('an upload that broke off leaves its key free', { timeout: 120_000 }, async
   const told = await second; // 201 where it came too late to meet the first
   if (told.status !== 201) {
     assert.deepEqual([told.status, told.error.code], [423, 'busy'], told.text);
-    assert.match(told.error.message, /first upload with this Idempotency-Key broke off; send it again/);
+    assert.match(told.error.message, /first upload with this Idempotency-Key was cut off; send it again/);
   }
   const third = await made.call('POST', '/v1/snapshots/upload', bytes, 'k');
   assert.equal(third.status, 201, third.text);
   assert.equal((await made.call('GET', '/v1/snapshots')).snapshots.length, 1);
 });
 
-test('a key may have 255 bytes, and no more', { timeout: 60_000 }, async (t) => {
+test('a key may have 255 bytes, and no more', { timeout: 600_000 }, async (t) => {
   const { call } = await stage(t);
   assert.equal((await call('POST', '/v1/volumes', BODIES.volumes, 'k'.repeat(255))).status, 201);
   const long = await call('POST', '/v1/volumes', BODIES.volumes, 'k'.repeat(256));
   assert.equal(long.status, 400);
-  assert.match(long.error.message, /Idempotency-Key: longer than 255 bytes/);
+  assert.match(long.error.message, /Idempotency-Key: must have at most 255 bytes/);
+});
+
+// The program that reads the database as an owner of a copy would read it.
+const sql = (dir, text, ...values) => {
+  const done = spawnSync('/usr/bin/python3', ['-c', `import json, sqlite3, sys
+base = sqlite3.connect(sys.argv[1]); rows = base.execute(sys.argv[2], sys.argv[3:]).fetchall(); base.commit(); print(json.dumps(rows))`,
+    join(dir, 'sandglass.db'), text, ...values], { encoding: 'utf8' });
+  return done.status === 0 ? JSON.parse(done.stdout) : null;
+};
+const stored = (dir) => ['sandglass.db', 'sandglass.db-wal'].map((name) => join(dir, name)).filter(existsSync)
+  .map((path) => readFileSync(path)).reduce((one, other) => Buffer.concat([one, other]), Buffer.alloc(0));
+const stop = async (server) => { server.child.kill('SIGTERM'); await server.exit; };
+
+test('the database has no hash that a guessed secret could be compared with', { timeout: 600_000 }, async (t) => {
+  const { server, call } = await stage(t);
+  const body = { tier: 'memory', env: { PIN: '4711' }, name: 'guess' };
+  const first = await call('POST', '/v1/sandboxes', body, 'k');
+  assert.equal(first.status, 201, first.text);
+  const digest = createHash('sha256').update(JSON.stringify(body)).digest();
+  await stop(server);
+  const bytes = stored(server.dir);
+  assert.ok(bytes.includes('hmac.'));
+  assert.ok(!bytes.includes(digest.toString('hex')) && !bytes.includes(digest));
+
+  const next = await stage(t, { dir: server.dir });
+  assert.equal((await next.call('POST', '/v1/sandboxes', body, 'k')).id, first.id);
+  refused(await next.call('POST', '/v1/sandboxes', { ...body, env: { PIN: '4712' } }, 'k'), 'k');
+
+  // What an older version left: it is replaced at the start and goes on working.
+  await stop(next.server);
+  if (sql(server.dir, 'UPDATE idempotency_keys SET request_hash = ?', digest.toString('hex')) === null)
+    return t.skip('python3 has no sqlite3');
+  assert.ok(stored(server.dir).includes(digest.toString('hex')));
+  const later = await stage(t, { dir: server.dir });
+  assert.equal((await later.call('POST', '/v1/sandboxes', body, 'k')).id, first.id);
+  await stop(later.server);
+  const [[kept]] = sql(server.dir, 'SELECT request_hash FROM idempotency_keys');
+  assert.match(kept, /^hmac\.[0-9a-f]{64}$/);
+
+  // With another sealing key, as in a copy of only the database, a key fits nothing.
+  writeFileSync(join(server.dir, 'secrets.key'), Buffer.alloc(32, 7), { mode: 0o600 });
+  const foreign = await stage(t, { dir: server.dir });
+  refused(await foreign.call('POST', '/v1/sandboxes', body, 'k'), 'k');
 });

@@ -10,7 +10,7 @@ export const BIN = process.env.SANDGLASS_BIN;
 if (!BIN) throw new Error('set SANDGLASS_BIN to the sandglass program');
 
 // It takes a processor a second in each server, and few tests need it.
-process.env.SANDGLASS_TEMPLATE_AT_START ??= 'false';
+process.env.SANDGLASS_ZYGOTE_AT_START ??= 'false';
 
 // It holds back what is freed and copies what it sees: memory is not counted then.
 export const isSanitized = readFileSync(BIN).includes('__asan_init');
@@ -21,17 +21,23 @@ export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 export function tempDir(t) {
   const dir = mkdtempSync(join(tmpdir(), 'sandglass-it-'));
   // What a server still uses is removed when it has ended; see serve.
-  t.after(() => { try { rmSync(dir, { recursive: true, force: true }); } catch { /* in use */ } });
+  t.after(() => { if (!isServed(dir)) removeTree(dir); });
   return dir;
 }
 
+const served = new Map(); // data directories, and how many servers of this process have them
+const isServed = (dir) => [...served.keys()].some((each) => each === dir || each.startsWith(`${dir}/`));
+
 // With the file systems that a server of that directory has left mounted: they are found again when
 // it starts, and a test's directory has no next start.
-function removeTree(dir) {
-  const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n').map((line) => line.split(' ')[1])
-    .filter((place) => place?.startsWith(`${dir}/`)).reverse();
-  for (const place of mounted) spawnSync('umount', ['-l', place]);
-  try { rmSync(dir, { recursive: true, force: true }); } catch { /* in use by a test of its own */ }
+// Processes of a server that was killed may still be on their way out: more than one try.
+export function removeTree(dir) {
+  for (let tries = 0; tries < 100; tries++) {
+    const mounted = readFileSync('/proc/self/mounts', 'utf8').split('\n').map((line) => line.split(' ')[1])
+      .filter((place) => place?.startsWith(`${dir}/`)).reverse();
+    for (const place of mounted) spawnSync('umount', ['-l', place]);
+    try { return rmSync(dir, { recursive: true, force: true }); } catch { spawnSync('sleep', ['0.1']); }
+  }
 }
 
 // Runs to the end; gives { code, signal, stdout, stderr }.
@@ -51,14 +57,18 @@ export async function serve(t, { dir = mkdtempSync(join(tmpdir(), 'sandglass-it-
   const child = spawn('/bin/sh', ['-c', `${files ? `ulimit -n ${files};` : ''} exec "$0" "$@"`, BIN, 'serve',
     '--listen', listen, '--data-dir', dir, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
   const server = { child, dir, stdout: '', stderr: '' };
+  served.set(dir, (served.get(dir) ?? 0) + 1);
   child.stderr.on('data', (data) => (server.stderr += data));
   server.exit = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
   t.after(async () => {
     child.kill('SIGTERM');
-    await Promise.race([server.exit, new Promise((done) => setTimeout(done, 15000).unref())]);
+    await Promise.race([server.exit, new Promise((done) => setTimeout(done, 60000).unref())]);
     child.kill('SIGKILL');
     await server.exit;
-    removeTree(dir);
+    const others = served.get(dir) - 1;
+    if (others > 0) served.set(dir, others);
+    else served.delete(dir);
+    if (!isServed(dir)) removeTree(dir);
   });
   while (!server.stdout.includes('Try: ')) {
     const more = await Promise.race([once(child.stdout, 'data'), server.exit]);
@@ -76,7 +86,7 @@ export async function serve(t, { dir = mkdtempSync(join(tmpdir(), 'sandglass-it-
     const found = text.split('\n').find((each) => each.startsWith(line + ' '));
     return found === undefined ? 0 : Number(found.slice(line.length + 1));
   };
-  // It listens before its store is open: descriptors are counted once their number stands still.
+  // It listens before its store is open: descriptors are counted once their number no longer changes.
   server.descriptors = async () => {
     for (let last = -1; ;) {
       const now = await server.figure('process_open_fds');
@@ -101,7 +111,7 @@ export async function connect(server, options = {}) {
 
 // Polls until it holds. The bound is far above what a loaded machine needs: a failure that says what
 // was waited for, not a limit of speed.
-export async function until(check, seconds = 60) {
+export async function until(check, seconds = 180) {
   const end = Date.now() + seconds * 1000;
   while (!(await check())) {
     if (Date.now() > end) throw new Error(`not within ${seconds} s: ${check}`);

@@ -7,7 +7,7 @@ import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { BIN, run, serve, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const require = createRequire(join(process.env.SG_BUILD, '../npm/test/package.json'));
 const load = async (name) => {
   try { return await import(pathToFileURL(require.resolve(`@modelcontextprotocol/sdk/${name}`))); } catch { return null; }
@@ -57,7 +57,7 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     assert.equal((await call(it, 'write', { path: 'a/b.txt', content: 'one\ntwo\n' })).value.created, true);
     assert.equal((await call(it, 'read', { path: 'a/b.txt' })).structuredContent.content, 'one\ntwo\n');
     assert.equal((await call(it, 'edit', { path: 'a/b.txt', oldString: 'two', newString: 'three' })).value.replaced, 1);
-    assert.deepEqual((await call(it, 'glob', { pattern: '**/*.txt' })).value.paths, ['a/b.txt']);
+    assert.deepEqual((await call(it, 'glob', { pattern: '**/*.txt' })).value.paths, ['/workspace/a/b.txt']);
     assert.equal((await call(it, 'grep', { pattern: 'th.ee' })).value.matches[0].line, 2);
     assert.equal((await call(it, 'list', {})).value.entries[0].name, 'a');
     assert.equal((await call(it, 'bash', { command: 'wc -l <a/b.txt' })).value.stdout.trim(), '2');
@@ -67,8 +67,14 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     const wrong = await call(it, 'read', { path: 'c.txt' });
     assert.equal(wrong.isError, true);
     assert.equal(wrong.value.error.code, 'not_found');
-    await assert.rejects(it.callTool({ name: 'none', arguments: {} }), /no tool/);
-    await assert.rejects(it.request({ method: 'odd/method' }, types.EmptyResultSchema), /no method/);
+    // Code that fails is an error for the model, with all that it said.
+    const failed = await call(it, 'run_code', { code: 'print("so far")\nimport nosuchmodule', language: 'python', description: 'fails' });
+    assert.equal(failed.isError, true);
+    assert.deepEqual([failed.structuredContent.success, failed.value.stdout], [false, 'so far\n']);
+    assert.match(failed.value.error.message, /^No module named 'nosuchmodule'; package 'nosuchmodule' could not be installed: the sandbox has no network\. Give it /);
+    assert.equal((await call(it, 'run_code', { code: '6 * 7', language: 'python', description: 'works' })).isError, false);
+    await assert.rejects(it.callTool({ name: 'none', arguments: {} }), /unknown tool/);
+    await assert.rejects(it.request({ method: 'odd/method' }, types.EmptyResultSchema), /unknown method/);
     await it.ping();
   });
 
@@ -114,7 +120,8 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     await assert.rejects(it.readResource({ uri: 'file://workspace/none' }), /none/);
     await assert.rejects(it.readResource({ uri: 'file:///etc/passwd' }), /file:\/\/workspace/);
     await assert.rejects(it.readResource({ uri: 'file://workspace/../etc/passwd' }));
-    assert.equal((await it.listResourceTemplates()).resourceTemplates.length, 1);
+    assert.deepEqual((await it.listResourceTemplates()).resourceTemplates.map((each) => each.name), ['workspace', 'docs']);
+    await assert.rejects(it.readResource({ uri: 'docs://page/999' }), /no page/);
     const updated = [];
     it.setNotificationHandler(types.ResourceUpdatedNotificationSchema, ({ params }) => updated.push(params.uri));
     await it.subscribeResource({ uri });
@@ -134,7 +141,7 @@ for (const [way, open] of [['pipes', overPipes], ['HTTP', overHttp]]) {
     assert.deepEqual((await complete(template, '../../etc/pass')).values, []);
     assert.deepEqual((await complete({ type: 'ref/prompt', name: 'explore' }, 'b', 'question')).values, []);
     await assert.rejects(complete({ type: 'ref/prompt', name: 'none' }, 'b'), /prompts\/list/);
-    await assert.rejects(complete(prompt, 'b', 'none'), /none of that name/);
+    await assert.rejects(complete(prompt, 'b', 'none'), /unknown argument name/);
   });
 }
 
@@ -159,10 +166,11 @@ test('what one that was killed has left goes at the next start', { ...T, skip },
   const long = new Date(Date.now() - 3600e3);
   utimesSync(join(dir, left), long, long);
   // Its helpers end a moment after it, and hold its lock until then.
-  for (let i = 0; i < 100 && readdirSync(dir).includes(left); i++) {
+  await until(async () => {
     const { code } = await run(['-c', ': | "$0" mcp', BIN], { bin: '/bin/sh', env: { ...process.env, TMPDIR: dir } });
     assert.equal(code, 0);
-  }
+    return !readdirSync(dir).includes(left);
+  });
   assert.deepEqual(readdirSync(dir), ['sandglass-mcp-new']);
 });
 
@@ -224,7 +232,7 @@ test('sessions over HTTP: known, ended, unknown, of others', { ...T, skip }, asy
   assert.equal((await post({ 'mcp-session-id': transport.sessionId, origin: 'http://evil.test' })).status, 403);
   assert.equal((await post({ 'mcp-session-id': transport.sessionId, authorization: 'Bearer wrong' })).status, 401);
   assert.deepEqual(await (await post({ 'mcp-session-id': transport.sessionId })).json(), { jsonrpc: '2.0', id: 1, result: {} });
-  // What is no message is told so, and not left waiting.
+  // Input that is not a message gets an error.
   for (const odd of [{ id: {} }, { id: null }, { id: 1.5 }, { id: [] }, { id: 1, method: 7 }, { method: undefined }]) {
     const answer = await post({ 'mcp-session-id': transport.sessionId }, { jsonrpc: '2.0', method: 'ping', ...odd });
     assert.deepEqual([answer.status, (await answer.json()).error.code], [400, 'invalid'], JSON.stringify(odd));
@@ -256,11 +264,24 @@ test('clients of one tenant do not keep out those of another', T, async (t) => {
   assert.deepEqual(await ping.json(), { jsonrpc: '2.0', id: 2, result: {} });
 });
 
-test('what a client is told to write down', T, async () => {
+test('what a client is instructed to write down', T, async () => {
   for (const name of ['claude', 'cursor', 'vscode']) {
     const { code, stdout } = await run(['mcp', '--print-config', name]);
     assert.equal(code, 0);
     assert.match(JSON.stringify(JSON.parse(stdout)), /"args":\["mcp"\]/);
   }
   assert.equal((await run(['mcp', '--print-config', 'odd'])).code, 2);
+});
+
+test('search_docs is offered when there is something to search, and its pages are resources', { ...T, skip }, async (t) => {
+  const { it, server } = await overHttp(t);
+  const names = async () => (await it.listTools()).tools.map((each) => each.name);
+  assert.ok(!(await names()).includes('search_docs'));
+  const body = JSON.stringify({ name: 'guide.md', text: '# Guide\n## Login\nCall createClient.\n' });
+  assert.equal((await server.get('/v1/docs', { method: 'POST', body, headers: { 'content-type': 'application/json' } })).status, 201);
+  assert.ok((await names()).includes('search_docs'));
+  const { value } = await call(it, 'search_docs', { query: 'create client' });
+  assert.equal(value.results[0].heading, 'Guide > Login');
+  const page = await it.readResource({ uri: `docs://page/${value.results[0].page}` });
+  assert.match(page.contents[0].text, /^# Guide/);
 });

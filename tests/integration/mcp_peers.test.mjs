@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { BIN, isSanitized, run, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 240000 };
+const T = { timeout: 600000 };
 const MODULES = join(process.env.SG_BUILD, '../npm/test/node_modules');
 const INSPECTOR = join(MODULES, '@modelcontextprotocol/inspector-cli');
 const CONFORMANCE = join(MODULES, '@modelcontextprotocol/conformance/dist/index.js');
@@ -48,7 +48,7 @@ const calls = {
   move: [['from=none', 'to=other'], ({ error }) => assert.equal(error.code, 'not_found')],
 };
 
-// What takes long is the start of Node, once for each call: so many at a time, and no pause between them.
+// What takes long is the start of Node, once for each call: this many at a time, and no pause between them.
 async function inParallel(most, jobs) {
   const left = [...jobs];
   await Promise.all(Array.from({ length: most }, async () => {
@@ -110,7 +110,7 @@ function translate(message) {
   return message;
 }
 
-// A header that repeats a name of the body repeats this server's; one that does not is none of ours.
+// A header that repeats a name of the body repeats this server's; one that does not is not ours.
 const nameOf = ({ params } = {}) => params?.uri ?? params?.name;
 
 // The session is the suite's own: what it reads is written there first, with a tool of this server.
@@ -167,7 +167,7 @@ const suites = [
     'input-required-result-ignore-extra-params', 'input-required-result-validate-input']],
 ];
 // They want tools that only a server made for the suite has. What they are for is tried by mcp_modern.test.mjs, but for
-// what a tool does that needs an ability of its client: there is none.
+// what a tool does that needs an ability of its client: no tool does.
 const needless = ['sep-2575-server-rejects-undeclared-capability', 'sep-2575-missing-capability-http-400',
   'sep-2575-http-server-no-independent-requests-on-stream', 'sep-2575-server-no-log-without-loglevel'];
 
@@ -179,7 +179,7 @@ function passedIn(dir) {
   }).map((each) => each.replace(/^server-(.*)-\d{4}-\d\d-\d\dT.*$/, '$1'));
 }
 
-// The suites give an answer a second or two: one that a busy machine kept waiting is asked for once more, alone.
+// The suites give an answer a second or two: one that a busy machine kept waiting is requested once more, by itself.
 async function conform(t, server, [, suite, args, scenarios]) {
   const url = await between(t, server);
   const ask = async (dir, which) => ({ ...await run([suite, 'server', '--url', url, ...which, '-o', dir], { bin: process.execPath, cwd: dir }), passed: passedIn(dir) });

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import test from 'node:test';
 import { serve, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 
 async function open(t, path = '/v1/sandboxes', body = { tier: 'memory' }) {
   const server = await serve(t);
@@ -50,7 +50,7 @@ test('a volume takes what fits and keeps it', T, async (t) => {
   assert.equal((await server.file('b')).status, 404);
 });
 
-test('an upload to a sandbox that goes is told so', T, async (t) => {
+test('an upload to a sandbox that ends gets an error', T, async (t) => {
   const server = await open(t);
   const upload = http.request(`${server.url}${server.base}/files?path=/workspace/half`, { method: 'PUT',
     headers: { authorization: `Bearer ${server.token}`, 'content-length': 1 << 20 } });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { connect, isSanitized, run, serve, sleep, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const DOMAIN = 'box.test';
 const INSIDE = new URL('ports_inside.mjs', import.meta.url);
 
@@ -36,7 +36,7 @@ async function setup(t, lines = []) {
   server.env = { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token };
   await server.get(`${server.box}/files?path=/workspace/inside.mjs`, { method: 'PUT', body: readFileSync(INSIDE) });
   const started = await server.call('POST', `${server.box}/commands`,
-    { argv: ['/usr/bin/node', '/workspace/inside.mjs'], detached: true, timeoutMs: -1 });
+    { argv: ['/usr/bin/node', '/workspace/inside.mjs'], detached: true, timeoutMs: 0 });
   server.command = started.json.id;
   server.inside = async () => (await server.get(`/v1/commands/${server.command}/output`)).text();
   await until(async () => (await server.inside()).includes('ready'));
@@ -79,7 +79,7 @@ scene('by path, with the token of the API', async (server, t) => {
   assert.ok(!seen.text.includes(server.token), 'the token stays outside');
   assert.deepEqual([headers.authorization, headers['x-hop']], [undefined, undefined]);
   assert.equal(headers.cookie, undefined, 'cookies of the shared origin stay outside');
-  // The page is nobody's, and what is about the connection or the origin is dropped.
+  // The page belongs to no origin, and what is about the connection or the origin is dropped.
   assert.equal(seen.headers['x-own'], 'yes');
   assert.match(seen.headers['content-security-policy'], /^sandbox (?!.*same-origin)/);
   for (const name of ['x-secret', 'keep-alive', 'clear-site-data', 'set-cookie'])
@@ -231,7 +231,7 @@ scene('by host name: public, with a token, or not at all', async (server, t) => 
   const exposed = await server.call('PUT', port, { public: false });
   assert.equal(exposed.json.url, `http://${host}:${server.port}/`);
   assert.equal((await ask(server, { host })).status, 401);
-  const made = await server.call('POST', port, { seconds: 60 });
+  const made = await server.call('POST', port, { seconds: 3600 });
   assert.equal(made.status, 201);
   const token = made.json.token;
   // A program sends it in a header, which goes no further; the application's own key does.

@@ -59,7 +59,7 @@ app.on('upgrade', (req, socket, head) => {
 });
 app.listen(8000, '127.0.0.1');
 
-// Says whatever it is told, in the path, in base64.
+// Sends what the path contains in base64.
 net.createServer((socket) => {
   socket.on('error', () => {});
   socket.once('data', (data) => {

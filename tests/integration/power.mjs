@@ -8,6 +8,9 @@ import { dirname, join } from 'node:path';
 
 const SECTOR = 512;
 
+// File systems in files are written to by the kernel, which no log shows: they are left out.
+const isImage = (path) => /^\/?(disks\/.*\.img|cache\/.*)$/.test(path);
+
 // A sequence of numbers from 0 to 1 that a seed gives again.
 export function dice(seed) {
   let state = seed >>> 0 || 1;
@@ -61,6 +64,7 @@ export class Disk {
       for (const entry of readdirSync(path, { withFileTypes: true })) {
         const at = join(path, entry.name);
         let node = null;
+        if (isImage(at.slice(dir.length))) continue;
         if (entry.isDirectory()) walk(at, node = newDir());
         else if (entry.isFile()) {
           node = { safe: readFileSync(at), changes: [] };
@@ -96,7 +100,9 @@ export class Disk {
 
   play({ op, ino, offset, path, other, bytes }) {
     const [dir, name] = this.place(path);
-    if (op === 'name') {
+    if (op === 'name' && isImage(path)) {
+      this.inodes.delete(ino);
+    } else if (op === 'name') {
       const there = dir?.names.get(name);
       if (dir && (!there || there !== this.inodes.get(ino))) {
         const node = newFile(); // a number may be that of one that has gone
@@ -150,7 +156,7 @@ export class Disk {
     }
   }
 
-  // What the cut leaves. `keep` says of each piece that was not safe whether it is there all the same.
+  // What the cut leaves. `keep` says of each piece that was not safe whether it is still there.
   write(to, keep) {
     const seen = new Set();
     const settle = (dir) => {

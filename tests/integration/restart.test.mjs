@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { BIN, serve, sleep, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 180000 };
+const T = { timeout: 600000 };
 const FULL = Boolean(process.env.SG_SOAK);
 
 async function start(t, options = {}) {
@@ -68,15 +68,15 @@ test('a clock that is set back or on ends nothing early and nothing late', T, as
   if (after - before < 80000000) return t.skip('this build has no faults');
   for (const jump of FULL ? [86400000, -86400000, 3600000, -3600000] : [86400000, -3600000]) {
     writeFileSync(shift, '0');
+    const begun = performance.now();
     const short = await server.ask('POST', '/v1/sandboxes', { timeoutMs: 2500 });
     const long = await server.ask('POST', '/v1/sandboxes', { timeoutMs: 600000 });
     const idle = await server.ask('POST', '/v1/sandboxes', { idleMs: 600000 });
     const volume = await server.ask('POST', '/v1/volumes', { ttlMs: 600000 });
     assert.equal(volume.status, 201, volume.text);
-    const begun = performance.now();
     writeFileSync(shift, String(jump));
     await until(async () => (await server.ask('GET', `/v1/sandboxes/${short.id}`)).state === 'paused');
-    assert.ok(performance.now() - begun > 1500, `not early with the clock ${jump} ms away`);
+    assert.ok(performance.now() - begun > 2400, `not early with the clock ${jump} ms away`);
     for (const box of [long, idle]) assert.equal((await server.ask('GET', `/v1/sandboxes/${box.id}`)).state, 'running');
     assert.equal((await server.ask('GET', `/v1/volumes/${volume.id}`)).status, 200);
   }
@@ -114,7 +114,7 @@ test('after kill -9: interrupted and told, one line each; a further restart chan
   assert.equal(Object.keys(states).length, count);
   assert.equal(states[boxes[0]], 'paused');
   assert.ok(boxes.slice(1).every((id) => states[id] === 'interrupted'));
-  for (const id of boxes.slice(1)) assert.ok(server.stderr.includes(`event=reconcile.sandbox sandbox=${id}`), id);
+  for (const id of boxes.slice(1)) await until(() => server.stderr.includes(`event=reconcile.sandbox sandbox=${id}`));
   await until(async () => (await server.ask('GET', `/v1/volumes/${gone.id}`)).status === 404);
   assert.equal((await server.ask('GET', `/v1/volumes/${stays.id}`)).status, 200);
   const files = left();
@@ -150,7 +150,7 @@ test('VOL-02: one writer; a lease of a killed server is void, also one of a tran
   const again = await server.ask('POST', '/v1/sandboxes', { tier: 'jail', volume: volume.id });
   assert.equal(again.status, 201, again.text);
   const list = await server.ask('POST', `/v1/sandboxes/${again.id}/files/list`, { path: '/workspace' });
-  assert.ok(!list.entries.some((entry) => entry.path === 'half'), list.text);
+  assert.ok(!list.entries.some((entry) => /half|\.sandglass-/.test(entry.path)), list.text);
 });
 
 test('VOL-04: a snapshot restored many times gives nothing twice', T, async (t) => {

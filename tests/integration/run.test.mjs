@@ -20,7 +20,7 @@ test('prints the console and then the value', () => {
 test('exit codes tell failure from timeout from misuse', () => {
     const failed = run(['-e', '\nthrow new TypeError("bad")']);
     assert.strictEqual(failed.status, 1);
-    assert.match(failed.stderr, /^TypeError: bad\n {4}at script\.js:2:/);
+    assert.match(failed.stderr, /^TypeError: bad\n {4}at script\.ts:2:/);
     assert.strictEqual(run(['-e', 'for (;;);', '--timeout', '1']).status, 124);
     assert.strictEqual(run(['-e', '1', '--lang', 'cobol']).status, 2);
     assert.strictEqual(run(['-e', '1', '--timeout', 'soon']).status, 2);
@@ -60,16 +60,16 @@ test('--json is one object with everything', () => {
     const { status, stdout } = run(['--json', '-e', 'console.log(1); console.warn("w"); ({a: [1n]})', '--hint', 'latitude=52.5', '--timeout', '99999', '--memory', '8']);
     assert.strictEqual(status, 0);
     const answer = JSON.parse(stdout);
-    assert.ok(answer.runtimeMs >= 0);
-    delete answer.runtimeMs;
+    assert.ok(answer.durationMs >= 0);
+    delete answer.durationMs;
     assert.deepStrictEqual(answer, {
-        status: 'ok', success: true, result: { a: ['1n'] }, error: null, stdout: ['1'], stderr: ['w'],
-        truncatedStdout: 0, truncatedStderr: 0, codeSize: 46,
+        status: 'ok', success: true, result: { a: ['1n'] }, error: null, stateLost: false, stateLostReason: null, stateLostAt: null, stateLostMessage: null, stdout: '1\n', stderr: 'w\n',
+        truncatedStdout: 0, truncatedStderr: 0, truncatedMessage: null, codeSize: 46,
         environment: {
-            language: 'javascript', runtime: 'isolate', timeoutMs: 5000,
+            language: 'typescript', runtime: 'isolate', timeoutMs: 99999,
             limits: { memoryMb: 8, stackKb: 512, codeChars: 12000, consoleLines: 100, resultDepth: 10, resultItems: 200 },
             locationHints: { latitude: 52.5, longitude: null, city: null, country: null },
-            warnings: ['location hints are incomplete: longitude, city, country missing; api.getWeather needs coordinates'],
+            warnings: [],
         },
     });
     const failed = JSON.parse(run(['--json', '-e', 'throw new RangeError("r")']).stdout);

@@ -37,14 +37,14 @@ test('an error has its name, its message and the lines of the code', async (t) =
   assert.doesNotMatch(json.error.traceback, /sandglass/);
 });
 
-test('out of time is 124, heeded or not', async (t) => {
-  const heeded = await cell(t, 'python3', 'print("on")\nwhile True: pass', '--timeout', '1500');
-  assert.equal(heeded.code, 124);
-  assert.equal(heeded.json.error.name, 'Timeout');
-  assert.match(heeded.json.error.traceback, /KeyboardInterrupt/);
-  assert.equal(heeded.json.stdout, 'on\n');
+test('a timeout is 124, whether the interrupt works or not', async (t) => {
+  const interrupted = await cell(t, 'python3', 'print("on")\nwhile True: pass', '--timeout', '5000');
+  assert.equal(interrupted.code, 124);
+  assert.equal(interrupted.json.error.name, 'Timeout');
+  assert.match(interrupted.json.error.traceback, /KeyboardInterrupt/);
+  assert.equal(interrupted.json.stdout, 'on\n');
   const deaf = await cell(t, 'python3',
-    'import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [2])\nwhile True: pass', '--timeout', '1000');
+    'import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [2])\nwhile True: pass', '--timeout', '5000');
   assert.equal(deaf.code, 124);
   assert.equal(deaf.json.error.name, 'Timeout');
 });
@@ -90,18 +90,18 @@ test('variables for the code, and word of the time that it had', async (t) => {
   const given = await run(['run', '--runtime', 'bash', '--env', 'OWN', '--env', 'NEW=a=b', '-e', 'echo $OWN $NEW'], options);
   assert.equal(given.stdout, 'copied a=b\n', given.stderr);
   const none = await run(['run', '--runtime', 'bash', '--env', 'NO_SUCH', '-e', '1'], options);
-  assert.match(none.stderr, /--env NO_SUCH: there is no such variable here to copy/);
-  const late = await run(['run', '--runtime', 'python3', '--timeout', '500', '-e', 'while True: pass'], options);
-  assert.match(late.stderr, /KeyboardInterrupt\nTimeout: out of time after 500 ms; the code was interrupted\n$/);
+  assert.match(none.stderr, /--env NO_SUCH: this variable is not set in the environment/);
+  const late = await run(['run', '--runtime', 'python3', '--timeout', '3000', '-e', 'while True: pass'], options);
+  assert.match(late.stderr, /KeyboardInterrupt\nTimeout: the code was interrupted after 3000 ms, the limit of --timeout\n$/);
 });
 
 test('what does not go together is refused by name', async (t) => {
   const unknown = await run(['run', '--runtime', 'ruby', '-e', '1'], home(t));
-  assert.match(unknown.stderr, /no runtime 'ruby'; there are python3, .* and bash/);
+  assert.match(unknown.stderr, /unknown runtime 'ruby'; the runtimes are python3, .* and bash/);
   const mixed = await run(['run', '--runtime', 'python3', '--hint', 'city=x', '-e', '1'], home(t));
-  assert.match(mixed.stderr, /--hint does not go with --runtime/);
+  assert.match(mixed.stderr, /--hint cannot be combined with --runtime/);
   const limits = await run(['run', '--sandbox', 'x', '--net-rate', '1m', '-e', '1'], home(t));
-  assert.match(limits.stderr, /--net-rate does not go with --sandbox/);
+  assert.match(limits.stderr, /--net-rate cannot be combined with --sandbox/);
   const files = await run(['run', '--workspace', '.', '-e', '1'], home(t));
   assert.match(files.stderr, /--workspace needs --runtime/);
 });

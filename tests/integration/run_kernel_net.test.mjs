@@ -8,7 +8,7 @@ import test from 'node:test';
 import { run, tempDir } from './lib.mjs';
 import { OPENSSL, makeCerts, nameServer, server, spellings } from './net.mjs';
 
-const timeout = 120_000;
+const timeout = 600_000;
 
 function answer(got, response) {
   response.writeHead(200, { 'content-type': 'text/plain' });

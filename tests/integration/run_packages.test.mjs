@@ -1,56 +1,13 @@
 // Packages on demand: from an index on loopback that serves wheels which the test builds.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import http from 'node:http';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { startDns } from './egress_lib.mjs';
-import { serve, tempDir } from './lib.mjs';
+import { run as cli, serve, tempDir, until } from './lib.mjs';
+import { startIndex } from './packages_lib.mjs';
 
-const T = { timeout: 180000 };
-
-// A wheel is a zip; Python packs it.
-const PACK = `
-import sys, zipfile
-path, name, version, module, source, needs = sys.argv[1:]
-info = f"{name}-{version}.dist-info"
-meta = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n" + (f"Requires-Dist: {needs}\\n" if needs else "")
-with zipfile.ZipFile(path, "w") as wheel:
-    wheel.writestr(f"{module}.py", source)
-    wheel.writestr(f"{info}/METADATA", meta)
-    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-    wheel.writestr(f"{info}/RECORD", "")
-`;
-
-async function startIndex(t) {
-  const dir = tempDir(t);
-  const index = { asked: [], wheels: {} };
-  index.add = (name, version, module, source, needs = '') => {
-    const file = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
-    execFileSync('/usr/bin/python3', ['-c', PACK, join(dir, file), name.replaceAll('-', '_'), version, module, source, needs]);
-    (index.wheels[name.toLowerCase()] ??= []).push(file);
-  };
-  const server = http.createServer((request, response) => {
-    index.asked.push(request.url);
-    const [, place, name] = request.url.split('/');
-    if (place === 'simple' && index.wheels[name]) {
-      response.setHeader('content-type', 'text/html');
-      response.end(index.wheels[name].map((file) => `<a href="/files/${file}">${file}</a>`).join('\n'));
-    } else if (place === 'files') {
-      response.end(readFileSync(join(dir, name)));
-    } else {
-      response.statusCode = 404;
-      response.end('none');
-    }
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => { server.closeAllConnections(); server.close(); });
-  index.port = server.address().port;
-  return index;
-}
+const T = { timeout: 600000 };
 
 const post = (server) => async (path, body) => {
   const answer = await server.get(path, { method: 'POST', body: JSON.stringify(body),
@@ -77,7 +34,7 @@ async function setup(t, { network = true } = {}) {
     t.skip(`no jails here: ${JSON.stringify(box)}`);
     return null;
   }
-  const run = (code, options = {}) => server.post(`/v1/sandboxes/${box.id}/run_code`, { code, timeoutMs: 60000, ...options });
+  const run = (code, options = {}) => server.post(`/v1/sandboxes/${box.id}/run_code`, { code, timeoutMs: 300000, ...options });
   return { server, index, run };
 }
 
@@ -104,7 +61,7 @@ test('the configured index is what the group pypi stands for, or what pip uses h
   it.index.add('early', '1.0', 'early', 'word = "early"');
   const ask = async (server) => {
     const box = await server.post('/v1/sandboxes', { tier: 'jail', runtime: 'python3', network: 'allow pypi', requirements: ['early'] });
-    return server.post(`/v1/sandboxes/${box.id}/run_code`, { code: 'import early, telegram\n[early.word, telegram.loaded]', timeoutMs: 60000 });
+    return server.post(`/v1/sandboxes/${box.id}/run_code`, { code: 'import early, telegram\n[early.word, telegram.loaded]', timeoutMs: 300000 });
   };
   const own = await serve(t, { env: { ...process.env, PIP_INDEX_URL: `http://me:secret@127.0.0.1:${it.index.port}/simple/` } });
   own.post = post(own);
@@ -124,22 +81,55 @@ test('what no index has is an error that says so, once', T, async (t) => {
   if (!it) return;
   const none = await it.run('import nosuchpackage');
   assert.equal(none.error.name, 'ModuleNotFoundError');
-  assert.match(none.error.message, /No module named 'nosuchpackage'; the package 'nosuchpackage' may have it: the installer failed: ERROR:/);
+  assert.match(none.error.message, /^No module named 'nosuchpackage'; package 'nosuchpackage' could not be installed: the index has no such package, or no version for this Python\. Check the name/);
+  // Where models and people look: the traceback, the short form.
+  assert.match(none.error.traceback, /\nModuleNotFoundError: No module named 'nosuchpackage'\n\[sandglass\] package 'nosuchpackage' could not be installed: /);
+  const short = await it.run('import nosuchpackage', { short: true });
+  assert.equal(short.type, 'error');
+  assert.match(short.content, /\[sandglass\] package 'nosuchpackage' could not be installed: the index has no such package/);
+  const box = await it.server.post('/v1/sandboxes', it.server.spec);
+  const shown = await cli(['run', '--sandbox', box.id, '-e', 'import nosuchpackage'],
+    { env: { ...process.env, SANDGLASS_URL: it.server.url, SANDGLASS_TOKEN: it.server.token } });
+  assert.equal(shown.code, 1, shown.stderr);
+  assert.match(shown.stderr, /package 'nosuchpackage' could not be installed: the index has no such package/);
+  it.index.add('older', '1.0', 'older', 'x = 1');
+  const version = await it.run('1', { requirements: ['older>=3'] });
+  assert.equal(version.error.message, 'the requirements could not be installed: no version matches. The index has 1.0.');
   const off = await it.run('import nosuchpackage', { install: false });
   assert.equal(off.error.message, "No module named 'nosuchpackage'");
   it.index.add('broken', '1.0', 'broken', 'import alsomissing');
   const chain = await it.run('import broken');
   assert.equal(chain.error.name, 'ModuleNotFoundError');
-  assert.equal(chain.executionCount, 4);
+  assert.equal(chain.executionCount, 5);
   const asked = await it.run('%pip install --quiet nosuchpackage');
   assert.equal(asked.error?.name, 'CalledProcessError', JSON.stringify(asked));
+  assert.match(asked.error.message, /^Command 'pip' returned non-zero exit status 1\.; pip failed: the index has no such package/);
+  assert.match(asked.error.traceback, /\[sandglass\] pip failed: the index has no such package/);
+});
+
+test('an index that cannot be reached is not called blocked, and the reason is reported', T, async (t) => {
+  const it = await setup(t);
+  if (!it) return;
+  const box = await it.server.post('/v1/sandboxes', { ...it.server.spec, network: 'allow nowhere.test:80, nowhere.test:443',
+    env: { PIP_INDEX_URL: 'http://nowhere.test/simple/', PIP_TRUSTED_HOST: 'nowhere.test' } });
+  const run = (code) => it.server.post(`/v1/sandboxes/${box.id}/run_code`, { code, timeoutMs: 300000 });
+  const why = /the package index could not be reached: 'nowhere\.test' cannot be resolved: /;
+  const demand = await run('import nosuchpackage');
+  assert.match(demand.error.message, why, JSON.stringify(demand));
+  const pip = await run('%pip install --index-url https://nowhere.test/simple/ nosuchpackage');
+  assert.match(pip.error.traceback, new RegExp(`\\[sandglass\\] pip failed: ${why.source}`), JSON.stringify(pip));
+  const curl = await run('!curl -sSv http://nowhere.test/ 2>&1');
+  assert.match(curl.stdout, /502 Bad Gateway: 'nowhere\.test' cannot be resolved: /);
+  assert.match(curl.stdout, /"code":"not_resolved","error":"'nowhere\.test' cannot be resolved: /);
+  await until(() => it.server.stderr.includes('event=network.unresolved'));
+  assert.doesNotMatch(it.server.stderr, /blocked nowhere|event=network.blocked/);
 });
 
 test('without a network the error says how to have one', T, async (t) => {
   const it = await setup(t, { network: false });
   if (!it) return;
   const shut = await it.run('import cv2');
-  assert.match(shut.error.message, /'opencv-python-headless' may have it: the sandbox has no network.*network: "allow HOST"/);
+  assert.match(shut.error.message, /package 'opencv-python-headless' could not be installed: the sandbox has no network\. Give it the network policy "allow pypi"/);
   assert.equal(it.index.asked.length, 0);
 });
 
@@ -167,7 +157,7 @@ test('packages of a session outlive its sandbox', T, async (t) => {
   if (!it) return;
   it.index.add('kept', '1.0', 'kept', 'word = "kept"');
   const made = await it.server.post('/v1/sessions', { sandbox: it.server.spec });
-  const run = (code) => it.server.post(`/v1/sessions/${made.id}/run_code`, { code, timeoutMs: 60000 });
+  const run = (code) => it.server.post(`/v1/sessions/${made.id}/run_code`, { code, timeoutMs: 300000 });
   const first = await run('import kept\nkept.word');
   if (first.http !== 200) return t.skip(`no volumes here: ${JSON.stringify(first)}`);
   assert.equal(first.result, 'kept', JSON.stringify(first));
@@ -177,7 +167,7 @@ test('packages of a session outlive its sandbox', T, async (t) => {
   assert.equal(it.index.asked.length, asked);
 });
 
-test('requirements of a sandbox are there before its first run, whoever asks', T, async (t) => {
+test('requirements of a sandbox are there before its first run, for every caller', T, async (t) => {
   const it = await setup(t);
   if (!it) return;
   it.index.add('givenone', '1.0', 'givenone', 'value = 1');
@@ -213,7 +203,7 @@ test('requirements are installed once for all who go on from a tree', T, async (
   it.index.add('oncefor', '2.0', 'oncefor', 'value = 2');
   const spec = { ...it.server.spec, requirements: ['oncefor==1.0'] };
   const run = (where, more = {}) => it.server.post(`/v1/${where}/run_code`,
-    { code: 'import oncefor\noncefor.value', install: false, timeoutMs: 60000, ...more });
+    { code: 'import oncefor\noncefor.value', install: false, timeoutMs: 300000, ...more });
   const box = await it.server.post('/v1/sandboxes', spec);
   assert.equal((await run(`sandboxes/${box.id}`)).result, 1);
   const session = await it.server.post('/v1/sessions', { sandbox: spec });

@@ -256,7 +256,7 @@ for (const name of ['node24', 'deno']) {
     assert.equal((await cell('kept')).result, 5);
   });
 
-  test(`${name}: an error outside of the run is told and ends nothing`, { skip }, async (t) => {
+  test(`${name}: an error outside of the run is reported and ends nothing`, { skip }, async (t) => {
     const cell = kernel(t, name);
     const done = await cell('setTimeout(() => { throw new Error("stray") }, 5); Promise.reject(new Error("lost"));\nawait new Promise((r) => setTimeout(r, 200)); 1');
     assert.equal(done.result, 1);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { serve, tempDir } from './lib.mjs';
 import { OPENSSL, makeCerts, nameServer, server as web, spellings } from './net.mjs';
 
-export const timeout = 120_000;
+export const timeout = 600_000;
 
 function echo(got, response) {
   response.setHeader('x-echo', got.headers['x-api-key'] ?? '');
@@ -48,7 +48,7 @@ export async function stage(t, { answer = echo, config = () => '', env = {}, nam
   it.create = (body) => it.call('POST', '/v1/sandboxes', body);
   it.patch = (id, body) => it.call('PATCH', `/v1/sandboxes/${id}`, body);
   it.sh = async (id, command, more = {}) => it.call('POST', `/v1/sandboxes/${id}/commands`, { command, ...more });
-  it.run = async (id, code) => it.call('POST', `/v1/sandboxes/${id}/run_code`, { code });
+  it.run = async (id, code, more = {}) => it.call('POST', `/v1/sandboxes/${id}/run_code`, { code, ...more });
   it.events = async () => {
     const controller = new AbortController();
     const answered = await it.server.get('/v1/events?after=0', { headers: { accept: 'application/x-ndjson' }, signal: controller.signal });

@@ -8,7 +8,7 @@ import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { run, serve, sleep, tempDir } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
 const PACKAGE = process.env.SG_SDK;
 const sdk = await import(pathToFileURL(join(PACKAGE, 'dist/index.js')));
@@ -22,7 +22,7 @@ async function setup(t) {
 
 const until = async (is) => {
   for (let i = 0; !(await is()); i++) {
-    assert.ok(i < 600, `not so after a minute: ${is}`);
+    assert.ok(i < 1800, `not so after three minutes: ${is}`);
     await sleep(100);
   }
 };
@@ -56,6 +56,97 @@ test('code: values, output as it comes, errors as data', T, async (t) => {
   assert.equal((await sdk.runOnce('throw new TypeError("no")', { client })).error.name, 'TypeError');
 });
 
+test('contexts, and an abort that interrupts and keeps variables', T, async (t) => {
+  const { box } = await setup(t);
+  const sandbox = await box();
+  const other = await sandbox.contexts.create({ runtime: 'python3', cwd: '/tmp' });
+  assert.equal((await sandbox.contexts.get(other.id)).state, 'cold');
+  await sandbox.runCode('x = "other"', { context: other.id });
+  await sandbox.runCode('x = "own"', { runtime: 'python3' });
+  assert.equal((await sandbox.runCode('x', { context: other.id })).result, 'other');
+  assert.deepEqual((await sandbox.contexts.list()).map(({ id }) => id).sort(), [other.id, 'python3'].sort());
+  // Aborted by a signal, and by an interrupt of another client.
+  const controller = new AbortController();
+  const long = sandbox.runCode('import time\nx = "changed"\nopen("/workspace/on", "w").close()\ntime.sleep(600)',
+    { runtime: 'python3', signal: controller.signal });
+  await until(() => sandbox.files.exists('/workspace/on'));
+  controller.abort();
+  await assert.rejects(long, { name: 'AbortError' });
+  assert.equal((await sandbox.runCode('x', { runtime: 'python3' })).result, 'changed');
+  const again = sandbox.runCode('time.sleep(600)', { runtime: 'python3' });
+  await until(async () => (await sandbox.contexts.get('python3')).state === 'busy');
+  await sandbox.interrupt();
+  assert.equal((await again).error.name, 'KeyboardInterrupt');
+  assert.equal((await sandbox.runCode('x', { runtime: 'python3' })).result, 'changed');
+  await sandbox.contexts.restart('python3');
+  assert.equal((await sandbox.runCode('x', { runtime: 'python3' })).error.name, 'NameError');
+  await sandbox.contexts.delete(other.id);
+  assert.deepEqual((await sandbox.contexts.list()).map(({ id }) => id), ['python3']);
+});
+
+test('an abort ends the command of commands.run', T, async (t) => {
+  const { box } = await setup(t);
+  const sandbox = await box();
+  const isQuiet = async () => (await sandbox.commands.list({ running: true })).length === 0;
+  const begins = (name) => until(() => sandbox.files.exists(`/tmp/${name}`));
+  // With a signal the answer is as it was without.
+  const { signal } = new AbortController();
+  const whole = await sandbox.commands.run('echo out; echo err >&2; exit 3', { signal });
+  assert.deepEqual([whole.stdout, whole.stderr, whole.exitCode, whole.leftOut], ['out\n', 'err\n', 3, null]);
+  const long = await sandbox.commands.run('seq 1 400000', { signal });
+  assert.match(long.stdout, /^1\n2\n[^]*characters left out[^]*\n400000\n$/);
+  assert.ok(long.stdout.length < 1.2e6 && long.leftOut.stdout.bytes > 1e6, `${long.stdout.length}`);
+
+  for (const more of [{}, { onStdout: () => undefined }]) {
+    const polite = new AbortController();
+    const asked = sandbox.commands.run('trap "touch /tmp/cleaned; exit 1" INT; touch /tmp/polite; while :; do sleep 0.1; done', { signal: polite.signal, ...more });
+    await begins('polite');
+    polite.abort();
+    await assert.rejects(asked, { name: 'AbortError' });
+    assert.ok(await sandbox.files.exists('/tmp/cleaned'));
+    assert.ok(await isQuiet());
+    await sandbox.commands.run('rm /tmp/polite /tmp/cleaned');
+  }
+  const deaf = new AbortController();
+  const ignores = sandbox.commands.run('trap "" INT; touch /tmp/deaf; while :; do sleep 0.1; done', { signal: deaf.signal });
+  await begins('deaf');
+  deaf.abort(new Error('enough'));
+  await assert.rejects(ignores, { message: 'enough' });
+  await until(isQuiet);
+  // Before the server has told of it; and before it was asked for.
+  const early = new AbortController();
+  const started = sandbox.commands.run('sleep 600', { signal: early.signal });
+  setTimeout(() => early.abort(), 1);
+  await assert.rejects(started, { name: 'AbortError' });
+  await until(isQuiet);
+  await assert.rejects(sandbox.commands.run('touch /tmp/never', { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  assert.equal(await sandbox.files.exists('/tmp/never'), false);
+  // One that was started outlives what was asked for with it.
+  const stays = new AbortController();
+  const detached = await sandbox.commands.start('sleep 600', { signal: stays.signal });
+  stays.abort();
+  assert.deepEqual((await sandbox.commands.list({ running: true })).map(({ id }) => id), [detached.id]);
+  await detached.kill();
+});
+
+test('ports: URLs for a browser, a public host, hidden again', T, async (t) => {
+  const { box } = await setup(t);
+  const sandbox = await box();
+  await sandbox.files.write('/workspace/index.html', 'hello from inside');
+  await sandbox.commands.start('python3 -m http.server 8000');
+  const url = await sandbox.getUrl(8000, { seconds: 600 });
+  const listens = async (from) => {
+    const answer = await fetch(from);
+    return answer.status === 200 && (await answer.text()) === 'hello from inside';
+  };
+  await until(() => listens(url));
+  assert.equal((await fetch(url.replace(/\?.*/, ''))).status, 401);
+  assert.ok(await listens(`http://${await sandbox.getHost(8000)}/`));
+  assert.deepEqual((await sandbox.ports.list()).map(({ port, public: isPublic }) => [port, isPublic]), [[8000, true]]);
+  await sandbox.ports.hide(8000);
+  assert.notEqual((await fetch(url)).status, 200);
+});
+
 test('commands: to the end, behind, found again, killed', T, async (t) => {
   const { box } = await setup(t);
   const sandbox = await box();
@@ -65,6 +156,13 @@ test('commands: to the end, behind, found again, killed', T, async (t) => {
   let heard = '';
   const streamed = await sandbox.commands.run('cat; echo done', { input: 'given\n', onStdout: (text) => (heard += text) });
   assert.deepEqual([heard, streamed.stdout, streamed.exitCode], ['given\ndone\n', 'given\ndone\n', 0]);
+
+  // Characters that pieces cut are whole; what one answer cannot hold is said.
+  const long = await sandbox.commands.run(['sh', '-c', 'seq 1 200000; yes aäö€ | head -n 300000'], { onStdout: () => {} });
+  assert.equal(long.stdout, Array.from({ length: 200000 }, (_, i) => `${i + 1}\n`).join('') + 'aäö€\n'.repeat(300000));
+  assert.equal(long.leftOut, null);
+  const held = await sandbox.commands.run(['seq', '1', '400000']);
+  assert.equal(held.stdout.replace(/^\.\.\..*\n/m, '').length + held.leftOut.stdout.bytes, 2688895);
 
   const started = await sandbox.commands.start('read line; echo "got $line"; exec sleep 100', { stdin: true });
   await started.write('word\n');
@@ -97,7 +195,7 @@ test('files: every verb', T, async (t) => {
   assert.equal((await files.listPage('/workspace', { limit: 1 })).truncated, true);
   assert.equal((await files.stat('/workspace/dir')).type, 'directory');
   assert.deepEqual([await files.exists('/workspace/dir'), await files.exists('/workspace/none')], [true, false]);
-  assert.deepEqual(await files.glob('**/*.txt'), ['dir/a.txt']);
+  assert.deepEqual(await files.glob('**/*.txt'), ['/workspace/dir/a.txt']);
   assert.deepEqual((await files.grep('tw.', { path: '/workspace', include: '*.txt' })).map(({ line, text }) => [line, text]), [[2, 'two'], [3, 'two']]);
   await assert.rejects(files.edit('/workspace/dir/a.txt', 'two', '2'), { name: 'FileError', code: 'ambiguous_match' });
   await assert.rejects(files.edit('/workspace/dir/a.txt', 'six', '6'), { code: 'no_match' });
@@ -146,7 +244,7 @@ test('files: a watch tells of changes until it is left', T, async (t) => {
   // Whether the watch stands is known only by what it tells.
   let isOver = false;
   seen.then(() => { isOver = true; });
-  for (let i = 0; !isOver && i < 600; i++) {
+  for (let i = 0; !isOver && i < 3600; i++) {
     await files.write('/workspace/seen', String(i));
     await sleep(50);
   }
@@ -182,7 +280,7 @@ for (const way of ['as it is here', 'without a WebSocket'])
 
 test('lives: pause, resume, fork, checkpoint, rollback, stop, lists', T, async (t) => {
   const { client } = await setup(t);
-  const sandbox = await Sandbox.create({ client, tier: 'jail', name: 'first', metadata: { team: 'red' }, timeoutMs: -1 });
+  const sandbox = await Sandbox.create({ client, tier: 'jail', name: 'first', metadata: { team: 'red' }, timeoutMs: 0 });
   await sandbox.files.write('/workspace/f', 'one');
   const kept = await sandbox.checkpoint({ name: 'one' });
   assert.equal(kept.name, 'one');
@@ -267,7 +365,8 @@ test('CodeBox', T, async (t) => {
 test('errors have their family, and only what may be repeated is', T, async (t) => {
   const { server, client } = await setup(t);
   assert.throws(() => new Client({ token: '' }), { name: 'AuthError' });
-  await assert.rejects(Sandbox.list({ client: { url: server.url, token: 'wrong' } }), { name: 'AuthError', code: 'unauthorized', status: 401 });
+  await assert.rejects(Sandbox.list({ client: { url: server.url, token: 'wrong' } }), { name: 'AuthError', code: 'unauthorized', status: 401,
+    message: /the server rejected the token: pass a valid \{ token \} or set SANDGLASS_TOKEN/ });
   await assert.rejects(Sandbox.create({ client, tier: 'none' }), { name: 'InvalidError', status: 400 });
   const error = await Sandbox.get('nosuchsandbox', { client }).catch((caught) => caught);
   assert.ok(error instanceof sdk.NotFoundError && error instanceof sdk.SandglassError && error.requestId);
@@ -300,7 +399,7 @@ test('errors have their family, and only what may be repeated is', T, async (t) 
   await assert.rejects(Sandbox.list({ client: waiting }), { name: 'TimeoutError' });
 });
 
-test('ids lead to no other door, redirects nowhere, and codes to errors alone', T, async (t) => {
+test('ids lead to no other route, redirects are not followed, and codes only become errors', T, async (t) => {
   const seen = [];
   const answer = { status: 200, headers: {}, body: '{"id":"x","commands":[]}' };
   const hostile = createServer(async (request, response) => {
@@ -360,5 +459,22 @@ test('the examples of the README run', T, async (t) => {
     return child.stdout;
   }));
   const all = outputs.join('');
-  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "[ 'topic.md' ]\n[ 'topic.md' ]\n# Topic\nPATH_ESCAPES\n", "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
+  for (const said of ['hello\n42\none\ntwo\n', '[ 1, 4, 9 ]\n', "[ 'topic.md' ]\n[ '/workspace/topic.md' ]\n# Topic\nPATH_ESCAPES\n", "{ type: 'text', content: 'a,b\\n1,2\\n' }"]) assert.ok(all.includes(said), all);
+});
+
+test('docs: added, found, read whole, removed; modules with what is said of them', T, async (t) => {
+  const { client } = await setup(t);
+  const { docs } = sdk;
+  const added = await docs.add({ name: 'guide.md', package: '@acme/sdk', text: '# Guide\n## Login\nCall createClient.\n' }, { client });
+  assert.deepEqual([added.kind, added.state], ['upload', 'ready']);
+  const found = await docs.search('create client', { client, package: '@acme/sdk', limit: 1 });
+  assert.deepEqual([found.results[0].heading, found.total, found.mode], ['Guide > Login', 1, 'keyword']);
+  assert.match((await docs.page(found.results[0].page, { client })).text, /^# Guide/);
+  assert.equal((await docs.list({ client }))[0].id, added.id);
+  await docs.remove(added.id, { client });
+  assert.equal((await docs.search('create client', { client })).total, 0);
+  const session = await Session.create({ client, sandbox: { tier: 'isolate' } });
+  await session.saveModule('lib/one.js', 'export const one = 1', { description: 'Gives a walrus', exports: ['one'] });
+  assert.deepEqual((await session.listModules()).map((each) => [each.path, each.exports, each.scope]), [['lib/one.js', ['one'], 'session']]);
+  await until(async () => (await docs.search('walrus', { client, session: session.id })).total === 1);
 });

@@ -7,7 +7,7 @@ import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { BIN, run, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
 const PACKAGE = process.env.SG_SDK;
 const MODULES = join(process.env.SG_BUILD, '../npm/test/node_modules');
@@ -93,7 +93,7 @@ for (const [major, name, mock, contextOf] of [
     const sandbox = await Sandbox.create({ client, tier: 'jail' });
     checkWork(answersOf((await work({ tools: sandboxTools, ...contextOf(sandbox, sandboxContext) })).result));
 
-    // Without a sandbox each call ends in ErrSandboxContext, which the model is told.
+    // Without a sandbox each call ends in ErrSandboxContext, which the model gets.
     const without = await work({ tools: sandboxTools, ...(major === 7 ? { toolsContext: {} } : {}) }, [['read', { path: 'x' }]]);
     const [failed] = without.result.steps[0].content.filter(({ type }) => type === 'tool-error');
     assert.ok(failed.error instanceof ErrSandboxContext, String(failed.error));
@@ -177,7 +177,7 @@ test('the package holds what it should', T, async (t) => {
   assert.deepEqual(paths.filter((path) => !/^(package\.json|README\.md|LICENSE|dist\/[\w/]+\.(js|d\.ts))$/.test(path)), []);
   const { dependencies } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8'));
   assert.equal(dependencies, undefined);
-  // The core names no module of Node on its way in: browsers load it.
+  // The core imports no module of Node: browsers load it.
   for (const path of paths.filter((each) => each.endsWith('.js')))
     assert.doesNotMatch(readFileSync(join(PACKAGE, path), 'utf8'), /^import .* from 'node:/m, path);
 });

@@ -5,9 +5,9 @@ import { createReadStream, existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join, normalize } from 'node:path';
 import test from 'node:test';
-import { serve, tempDir } from './lib.mjs';
+import { removeTree, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const names = ['chromium', 'chromium-browser', 'google-chrome'];
 const browser = process.env.SG_BROWSER ?? names.find((name) => spawnSync(name, ['--version']).status === 0);
 const skip = browser === undefined && `none of ${names.join(', ')} is on this machine`;
@@ -99,15 +99,18 @@ async function servePage(t) {
 
 async function openPage(t, url) {
   const dir = tempDir(t);
+  // The last ones keep the browser's own services from connecting to other machines.
   const child = spawn(browser, ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
-    '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-proxy-server', `--user-data-dir=${dir}`, url],
-  { stdio: ['ignore', 'ignore', 'pipe'], detached: true, env: { ...process.env, HOME: dir } });
+    `--user-data-dir=${dir}`, '--no-proxy-server', '--disable-quic', '--disable-background-networking', '--disable-component-update',
+    '--disable-sync', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', url],
+  { stdio: ['ignore', 'ignore', 'pipe'], detached: true, env: { ...process.env, HOME: dir, TMPDIR: dir } });
   let stderr = '';
   child.stderr.on('data', (data) => { stderr += data; });
   const ended = new Promise((resolve) => child.on('close', resolve));
   t.after(async () => {
     try { process.kill(-child.pid, 'SIGKILL'); } catch { /* it has ended */ }
     await ended;
+    removeTree(dir); // again: it wrote there until now
   });
   return ended.then(() => { throw new Error(`the browser ended: ${stderr.slice(-2000)}`); });
 }

@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 import { BIN, run, serve } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const EXAMPLE = process.env.SG_C_EXAMPLE;
 const SAID = 'the sum is 6\n6\n';
 
@@ -16,6 +16,28 @@ test('over a daemon', T, async (t) => {
   assert.deepEqual([child.stderr, child.stdout, child.code], ['', SAID, 0]);
   const wrong = await run([], { bin: EXAMPLE, env: { ...env, SANDGLASS_TOKEN: 'wrong' } });
   assert.deepEqual([wrong.code, /\(unauthorized\)/.test(wrong.stderr)], [1, true], wrong.stderr);
+});
+
+test('lost variables, automatic checkpoints and documents', T, async (t) => {
+  const server = await serve(t);
+  const env = { ...process.env, SANDGLASS_URL: server.url, SANDGLASS_TOKEN: server.token };
+  const child = await run([], { bin: process.env.SG_C_VERBS, env });
+  assert.deepEqual([child.stderr, child.code], ['', 0], child.stdout);
+  const said = Object.fromEntries(child.stdout.trimEnd().split('\n').map((line) => [line.split(' ')[0], line.slice(line.indexOf(' ') + 1)]));
+  const of = (name) => JSON.parse(said[name]);
+  assert.deepEqual([of('kept').result, of('kept').stateLost], [41, false]);
+  assert.deepEqual([of('lost').stateLost, typeof of('lost').stateLostReason, typeof of('lost').stateLostMessage], [true, 'string', 'string'], said.lost);
+  const changed = of('diff').files.find(({ path }) => path === 'note');
+  assert.match(changed.text, /-one\n\+two/, said.diff);
+  assert.deepEqual([of('undo').automatic, of('undo').before], [true, 'exec'], said.undo);
+  assert.equal(said.note, 'one');
+  assert.match(of('since').files[0].text, /-two\n\+one/, 'since the undo');
+  assert.deepEqual([of('added').package, of('added').location], ['@acme/sdk', 'guide.md']);
+  assert.match(of('found').results[0].content, /createPenguin/);
+  assert.deepEqual(of('elsewhere').results, []);
+  assert.match(said.unknown, /no automatic checkpoint 'another one'/);
+  assert.match(said.nowhere, /no automatic checkpoint 'another one'/);
+  assert.match(said.refused, /^invalid /);
 });
 
 test('with a server of its own, of which nothing stays', T, async () => {

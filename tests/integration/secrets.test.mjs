@@ -15,7 +15,7 @@ const skip = OPENSSL ? false : 'openssl is not installed';
 async function setup(t) {
   const it = await keyStage(t);
   it.args = (code, ...more) => ['run', '--config', it.config, ...it.allow, '--secret', it.secret,
-    ...(more.includes('--timeout') ? [] : ['--timeout', '5000']), ...more, '-e', code];
+    ...(more.includes('--timeout') ? [] : ['--timeout', '120000']), ...more, '-e', code];
   // The value of the code, which is also searched for the canary.
   it.run = async (code, ...more) => {
     const ran = await start(it.args(code, '--json', ...more), { env: it.env });
@@ -172,8 +172,8 @@ test('SEC-08: mistakes are named and values are not', { skip }, async (t) => {
   const rows = [
     [['--secret', `KEY=${pasted}@ok.test`], /env:VARIABLE or file:\/PATH/],
     [['--secret', pasted], /NAME=env:VARIABLE@HOST/],
-    [['--secret', 'KEY=env:NOT_THERE@ok.test'], /no variable NOT_THERE/],
-    [['--secret', 'KEY=env:SG_CANARY@*.ok.test'], /exact hosts/],
+    [['--secret', 'KEY=env:NOT_THERE@ok.test'], /environment variable NOT_THERE is not set/],
+    [['--secret', 'KEY=env:SG_CANARY@*.ok.test'], /hosts must be exact/],
     [['--secret', 'KEY=env:SG_CANARY@evil.test'], /--allow-host evil\.test:443/],
     [['--secret', `KEY=file:${it.dir}/none@ok.test`], /open '.*none'/],
     [['--secret', it.secret, '--secret', it.secret.replace('SG_CANARY', 'SG_TWO')], /given twice/],
@@ -207,6 +207,6 @@ test('secrets of config.toml are given by name', { skip }, async (t) => {
   }
   writeFileSync(it.config, `[secrets.my-key]\nfrom = "env:X"\nvalue = "${it.value}"\nhosts = ["ok.test"]\n`);
   const inline = await start(['run', '--config', it.config, '-e', '1']);
-  assert.match(inline.stderr, /config\.toml:3:\d+: secrets\.my-key\.value: a secret is not kept in the file; from names/);
+  assert.match(inline.stderr, /config\.toml:3:\d+: secrets\.my-key\.value: secrets are not read from the file; from names/);
   assert.ok(!inline.stderr.includes(it.value));
 });

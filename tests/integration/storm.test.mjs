@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { isSanitized, serve, sleep, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 
 async function setup(t) {
   const dir = tempDir(t), config = join(dir, 'config.toml');

@@ -1,6 +1,7 @@
 // TLS on the same port, on a port of its own, and a Unix socket beside them.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
@@ -10,7 +11,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { run, serve, sleep, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 60000 };
+const T = { timeout: 600000 };
 
 function certificate(t) {
   const dir = tempDir(t);
@@ -92,16 +93,27 @@ test('TLS leaves nothing behind and drains', T, async (t) => {
   assert.deepEqual(await server.exit, { code: 0, signal: null });
 });
 
-test('a port for TLS alone, and a Unix socket beside', T, async (t) => {
+// Below the ports that the kernel gives to those who ask for any.
+async function freePort() {
+  for (;;) {
+    const port = 10000 + Math.floor(Math.random() * 20000);
+    const taken = net.createServer().listen(port, '127.0.0.1');
+    const isFree = await Promise.race([once(taken, 'listening').then(() => true), new Promise((done) => taken.on('error', () => done(false)))]);
+    await new Promise((done) => taken.close(done));
+    if (isFree) return port;
+  }
+}
+
+test('a port only for TLS, and a Unix socket beside', T, async (t) => {
   const dir = certificate(t);
-  const socket = join(tempDir(t), 'sandglass.sock');
+  const socket = join(tempDir(t), 'sandglass.sock'), port = await freePort();
   const file = config(t, [`tls_cert = "${dir}/cert.pem"`, `tls_key = "${dir}/key.pem"`,
-    'tls_listen = "127.0.0.1:17443"', `unix_socket = "${socket}"`]);
+    `tls_listen = "127.0.0.1:${port}"`, `unix_socket = "${socket}"`]);
   const server = await serve(t, { args: ['--config', file] });
   const at = { host: '127.0.0.1', rejectUnauthorized: false };
   assert.equal((await ask(http, { ...at, port: server.port, path: '/healthz' })).status, 200);
-  assert.equal((await ask(https, { ...at, port: 17443, path: '/healthz' })).status, 200);
-  await assert.rejects(ask(http, { ...at, port: 17443, path: '/healthz' }));
+  assert.equal((await ask(https, { ...at, port, path: '/healthz' })).status, 200);
+  await assert.rejects(ask(http, { ...at, port, path: '/healthz' }));
   await assert.rejects(ask(https, { ...at, port: server.port, path: '/healthz' }));
   assert.equal((await ask(http, { socketPath: socket, path: '/healthz', headers: { host: 'localhost' } })).status, 200);
   server.child.kill('SIGTERM');
@@ -109,7 +121,7 @@ test('a port for TLS alone, and a Unix socket beside', T, async (t) => {
   assert.ok(!existsSync(socket));
 });
 
-test('wrong keys are told apart', T, async (t) => {
+test('wrong keys are distinguished', T, async (t) => {
   const dir = certificate(t), other = certificate(t);
   const start = (lines) => run(['serve', '--listen', '127.0.0.1:0', '--data-dir', join(tempDir(t), 'd'),
     '--config', config(t, lines)]);
@@ -119,7 +131,7 @@ test('wrong keys are told apart', T, async (t) => {
   assert.match(foreign.stderr, /TLS key '.*key\.pem'/);
   chmodSync(join(dir, 'key.pem'), 0o644);
   const open = await start([`tls_cert = "${dir}/cert.pem"`, `tls_key = "${dir}/key.pem"`]);
-  assert.match(open.stderr, /open to others; chmod 600 it/);
+  assert.match(open.stderr, /accessible to others; run chmod 600/);
   assert.notEqual(open.code, 0);
 });
 
@@ -143,4 +155,20 @@ test('--name wants a name', T, async (t) => {
   const bad = await run(['serve', '--listen', '127.0.0.1:0', '--data-dir', join(tempDir(t), 'd'), '--name', 'a b']);
   assert.equal(bad.code, 2);
   assert.match(bad.stderr, /--name must be a host like box\.example\.com, got 'a b'/);
+});
+
+test('the command line trusts a private authority when it is named, and tells TLS errors as such', T, async (t) => {
+  const dir = certificate(t), other = certificate(t);
+  const file = config(t, [`tls_cert = "${dir}/cert.pem"`, `tls_key = "${dir}/key.pem"`]);
+  const server = await serve(t, { args: ['--config', file] });
+  const env = { ...process.env, SANDGLASS_URL: `https://127.0.0.1:${server.port}`, SANDGLASS_TOKEN: server.token };
+  delete env.SSL_CERT_FILE;
+  const list = (args = [], more = {}) => run(['sandbox', 'ls', '--json', ...args], { env: { ...env, ...more } });
+  assert.equal((await list(['--cacert', `${dir}/cert.pem`])).code, 0);
+  assert.equal((await list([], { SSL_CERT_FILE: `${dir}/cert.pem` })).code, 0);
+  for (const refused of [await list(), await list(['--cacert', `${other}/cert.pem`])]) {
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /^sandglass: TLS to https:\/\/127\.0\.0\.1:\d+ failed: .*certificate.*; .*--cacert FILE or SSL_CERT_FILE\n$/);
+  }
+  assert.match((await list(['--cacert', '/nope.pem'])).stderr, /^sandglass: TLS to .* failed: .*\/nope\.pem/);
 });

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run, serve, tempDir } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const SOURCE = fileURLToPath(new URL('../..', import.meta.url));
 
 async function session(t, provider, where = 'sessions') {
@@ -51,8 +51,21 @@ for (const [tier, where] of [['memory', 'sessions'], ['jail', 'sessions'], ['jai
     assert.equal((await good('edit', { path: 'src/a.ts', oldString: '= 1', newString: '= 3', replaceAll: true })).replaced, 2);
     assert.equal((await good('edit', { path: 'src/a.ts', oldString: 'b = 3', newString: 'b = 4' })).replaced, 1);
     await good('write', { path: 'src/deep/b.js', content: 'let c;\n' });
-    assert.deepEqual((await good('glob', { dirPath: '/workspace', pattern: '**/*.{ts,js}' })).paths.sort(),
-      ['src/a.ts', 'src/deep/b.js']);
+    const found = ['/workspace/src/a.ts', '/workspace/src/deep/b.js'];
+    for (const dirPath of ['/workspace', 'src', '.', '/workspace/src/'])
+      assert.deepEqual((await good('glob', { dirPath, pattern: '**/*.{ts,js}' })).paths.sort(), found, dirPath);
+    // What is found can be read under the reported path.
+    assert.equal((await good('read', { path: found[1] })).content, 'let c;\n');
+    await good('write', { path: 'src/node_modules/m/m.js', content: 'let c;\n' });
+    assert.deepEqual((await good('glob', { pattern: '**/*.js' })).paths, [found[1]]);
+    assert.deepEqual((await good('glob', { pattern: '**/*.js', searchAll: true })).paths.sort(), [found[1], '/workspace/src/node_modules/m/m.js']);
+    if (tier === 'jail') {
+      const grep = async (more) => (await good('grep', { pattern: '^let', ...more })).matches.map(({ path }) => path);
+      assert.deepEqual(await grep({ dirPath: 'src' }), [found[1]]);
+      assert.deepEqual(await grep({ dirPath: 'src/deep/b.js' }), [found[1]]);
+      assert.deepEqual(await grep({ searchAll: true }), [found[1], '/workspace/src/node_modules/m/m.js']);
+    }
+    await good('delete', { path: 'src/node_modules', recursive: true });
     const entries = (await good('list', { path: 'src' })).entries;
     assert.deepEqual(entries.map(({ name, type }) => [name, type]).sort(), [['a.ts', 'file'], ['deep', 'directory']]);
     await good('move', { from: 'src/a.ts', to: 'src/z.ts' });
@@ -134,7 +147,7 @@ test('commands, in front and behind', T, async (t) => {
   const ended = (await call('bash_stop', { id: begun.id })).answer;
   assert.deepEqual([ended.running, ended.ended], [false, 'killed']);
   await bad('bash_output', { id: 'nosuchcommand' }, 'not_found');
-  // Another session's command is none of this one's.
+  // Another session's command does not belong to this one.
   const other = await (await server.get('/v1/sessions', { method: 'POST', body: '{}',
     headers: { 'content-type': 'application/json' } })).json();
   assert.notEqual(other.id, id);
@@ -183,7 +196,7 @@ test('code in a jail is Python unless it says otherwise, and its figures are pic
   const failed = (await call('run_code', { code: 'open("none")', description: 'fail' })).answer;
   assert.deepEqual([failed.success, failed.error.name], [false, 'FileNotFoundError']);
   const drawn = await call('run_code', { code: 'open("f.txt", "w").write("x")\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()',
-    description: 'draw', timeoutMs: 60000 });
+    description: 'draw', timeoutMs: 300000 });
   assert.equal(drawn.answer.success, true, JSON.stringify(drawn.answer));
   assert.equal(drawn.images[0].mimeType, 'image/png');
   assert.ok(drawn.answer.files.some(({ path, change }) => path === '/workspace/f.txt' && change === 'created'));

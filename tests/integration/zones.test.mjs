@@ -6,9 +6,9 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { BIN, isSanitized, run, serve, tempDir } from './lib.mjs';
+import { BIN, isSanitized, run, serve, tempDir, until } from './lib.mjs';
 
-const T = { timeout: 120000 };
+const T = { timeout: 600000 };
 const { Client, Sandbox, Session, Volume, createSandbox, ZoneError } = await import(pathToFileURL(join(process.env.SG_SDK, 'dist/index.js')));
 
 const onHost = (make) => async (t) => {
@@ -74,8 +74,8 @@ const isSearch = (verb) => ['glob', 'grep', 'edit'].includes(verb);
 // A search and an edit say in their arguments what the others of this file say in JSON.
 function wordsOf(verb, path, input) {
   if (!isSearch(verb)) return [verb.replace('_all', ''), path, ...(verb === 'delete_all' ? ['-r'] : [])];
-  const { pattern, old, new: text, include, ignoreCase, all } = JSON.parse(input);
-  return [verb, ...(include === undefined ? [] : ['--include', include]), ...(ignoreCase ? ['-i'] : []), ...(all ? ['--all'] : []),
+  const { pattern, old, new: text, include, ignoreCase, searchAll, all } = JSON.parse(input);
+  return [verb, ...(include === undefined ? [] : ['--include', include]), ...(ignoreCase ? ['-i'] : []), ...(searchAll ? ['--search-all'] : []), ...(all ? ['--all'] : []),
     '--', path, ...(verb === 'edit' ? [old, text] : [pattern])];
 }
 
@@ -117,7 +117,7 @@ const ofC = (dir) => through(async (verb, path, input) => {
   throw new ZoneError(error.code.toUpperCase(), error.message, path);
 });
 
-// name, maker, has /cache, is fenced by its directories (and not by a sandbox), can hold links
+// name, builder, has /cache, is fenced by its directories (and not by a sandbox), can hold links
 const backends = [
   ['sandboxed', onHost((dir) => createSandbox({ mode: 'sandboxed', root: join(dir, 'root'), bin: BIN })), true, 'root/workspace'],
   ['direct', onHost((dir) => {
@@ -198,17 +198,30 @@ const table = [
   ['write', ['/workspace/find/one.md', '# One\nneedle hére\n'], undefined],
   ['write', ['/workspace/find/b/two.txt', 'Needle there\nno\nneedle\n'], undefined],
   ['writeBinary', ['/workspace/find/b/binary.md', Uint8Array.from([0, 110, 101, 101, 100, 108, 101, 10])], undefined],
-  ['globPage', ['find/**/*.md'], { paths: ['find/b/binary.md', 'find/one.md'], truncated: false }],
-  ['globPage', ['**', { path: '/workspace/find' }], { paths: ['b/binary.md', 'b/two.txt', 'one.md'], truncated: false }],
-  ['globPage', ['{one,*/t[!x]?}.{md,txt}', { path: '/workspace/find' }], { paths: ['b/two.txt', 'one.md'], truncated: false }],
+  ['globPage', ['find/**/*.md'], { paths: ['/workspace/find/b/binary.md', '/workspace/find/one.md'], truncated: false }],
+  ['globPage', ['**', { path: '/workspace/find' }], { paths: ['/workspace/find/b/binary.md', '/workspace/find/b/two.txt', '/workspace/find/one.md'], truncated: false }],
+  ['globPage', ['{one,*/t[!x]?}.{md,txt}', { path: '/workspace/find' }], { paths: ['/workspace/find/b/two.txt', '/workspace/find/one.md'], truncated: false }],
   ['globPage', ['*/passwd'], { paths: [], truncated: false }],
   ['globPage', ['['], 'INVALID_PATTERN'],
   ['globPage', ['*', { path: '/workspace/none' }], 'NOT_FOUND'],
   ['globPage', ['*', { path: '/workspace/../..' }], 'PATH_ESCAPES'],
   ['globPage', ['*', { path: '/etc' }], 'ZONE_NOT_CONFIGURED'],
-  ['grepPage', [' h.re$'], { matches: [{ path: 'find/one.md', line: 2, text: 'needle hére' }], truncated: false }],
+  ['grepPage', [' h.re$'], { matches: [{ path: '/workspace/find/one.md', line: 2, text: 'needle hére' }], truncated: false }],
   ['grepPage', ['needle', { path: '/workspace/find', ignoreCase: true, include: '*.txt' }], { matches: [
-    { path: 'b/two.txt', line: 1, text: 'Needle there' }, { path: 'b/two.txt', line: 3, text: 'needle' }], truncated: false }],
+    { path: '/workspace/find/b/two.txt', line: 1, text: 'Needle there' }, { path: '/workspace/find/b/two.txt', line: 3, text: 'needle' }], truncated: false }],
+  ['grepPage', ['^no', { path: '/workspace/find/b/two.txt' }], { matches: [{ path: '/workspace/find/b/two.txt', line: 2, text: 'no' }], truncated: false }],
+  // What tools keep is left out unless it is requested.
+  ['write', ['/workspace/skip/node_modules/x/i.js', 'needle\n'], undefined],
+  ['write', ['/workspace/skip/.git/config', 'needle\n'], undefined],
+  ['write', ['/workspace/skip/own.js', 'needle\n'], undefined],
+  ['globPage', ['**', { path: '/workspace/skip' }], { paths: ['/workspace/skip/own.js'], truncated: false }],
+  ['globPage', ['**', { path: '/workspace/skip', searchAll: true }], { paths: ['/workspace/skip/.git/config', '/workspace/skip/node_modules/x/i.js', '/workspace/skip/own.js'], truncated: false }],
+  ['globPage', ['**/node_modules/**', { path: '/workspace/skip' }], { paths: ['/workspace/skip/node_modules/x/i.js'], truncated: false }],
+  ['globPage', ['**', { path: '/workspace/skip/node_modules' }], { paths: ['/workspace/skip/node_modules/x/i.js'], truncated: false }],
+  ['grepPage', ['needle', { path: '/workspace/skip' }], { matches: [{ path: '/workspace/skip/own.js', line: 1, text: 'needle' }], truncated: false }],
+  ['grepPage', ['needle', { path: '/workspace/skip', searchAll: true }], { matches: ['.git/config', 'node_modules/x/i.js', 'own.js'].map((name) => (
+    { path: `/workspace/skip/${name}`, line: 1, text: 'needle' })), truncated: false }],
+  ['delete', ['/workspace/skip', { recursive: true }], undefined],
   ['grepPage', ['nothing like it'], { matches: [], truncated: false }],
   ['grepPage', ['('], 'INVALID_PATTERN'],
   ['grepPage', ['root', { path: '/workspace/../..' }], 'PATH_ESCAPES'],
@@ -408,15 +421,15 @@ test('a server searches and edits its directories', T, async (t) => {
   symlinkSync('/etc', join(root, 'workspace/out'));
   const ask = (verb, body) => post(server, `/v1/zones/both/files/${verb}`, body);
   const table = [
-    ['glob', { pattern: '**/*.md' }, { paths: ['a/one.md'], truncated: false }],
-    ['glob', { path: '/cache', pattern: '*' }, { paths: ['three.md'], truncated: false }],
-    ['glob', { pattern: '**', limit: 1 }, { paths: ['a/one.md'], truncated: true }],
+    ['glob', { pattern: '**/*.md' }, { paths: ['/workspace/a/one.md'], truncated: false }],
+    ['glob', { path: '/cache', pattern: '*' }, { paths: ['/cache/three.md'], truncated: false }],
+    ['glob', { pattern: '**', limit: 1 }, { paths: ['/workspace/a/one.md'], truncated: true }],
     ['glob', { pattern: '**/passwd' }, { paths: [], truncated: false }],
     ['glob', { pattern: '[' }, 'invalid_pattern'],
     ['glob', { path: '/workspace/out', pattern: '*' }, 'path_escapes'],
-    ['grep', { pattern: 'needle' }, { matches: [{ path: 'a/one.md', line: 2, column: 1, text: 'needle here' }], truncated: false }],
+    ['grep', { pattern: 'needle' }, { matches: [{ path: '/workspace/a/one.md', line: 2, column: 1, text: 'needle here' }], truncated: false }],
     ['grep', { pattern: 'needle', ignoreCase: true, include: '*.txt' },
-      { matches: [{ path: 'two.txt', line: 1, column: 1, text: 'Needle there' }], truncated: false }],
+      { matches: [{ path: '/workspace/two.txt', line: 1, column: 1, text: 'Needle there' }], truncated: false }],
     ['grep', { pattern: '(' }, 'invalid_pattern'],
     ['grep', { path: '/workspace/../..', pattern: 'root' }, 'path_escapes'],
     ['edit', { path: '/workspace/two.txt', old: 'there', new: 'gone' }, { count: 1 }],
@@ -475,9 +488,10 @@ test('the worker of a server\'s directories can end at any time', T, async (t) =
     assert.match(status, /Seccomp:\t2/);
   }
   assert.equal(readFileSync(`/proc/${worker}/environ`, 'utf8'), '');
-  // One that stands still leaves its questions unanswered; its end answers them all.
+  // One that is stopped leaves its questions unanswered; its end answers them all.
   process.kill(worker, 'SIGSTOP');
   const asked = Array.from({ length: 10 }, () => zones.read('/workspace/f').catch(({ code }) => code));
+  await until(async () => (await server.figure('sandglass_http_running_requests')) > asked.length); // and the one that asks
   const full = Array.from({ length: 30 }, () => zones.exists('/workspace/f').catch(({ code }) => code));
   await Promise.any(full.map(async (each) => assert.match(await each, /busy/i)));
   process.kill(worker, 'SIGKILL');

@@ -23,18 +23,18 @@ mkdir -p "$place/tools" "$place/src/base" "$place/src/engine"
 cp "$root/tools/check-layers" "$root/tools/layers.txt" "$place/tools/"
 git -C "$place" init -q
 echo '#include "base/err.h"' >"$place/src/engine/engine.c"
-check "a lower room may be included" 0 ""
+check "a lower module may be included" 0 ""
 echo '#include "engine/engine.h"' >"$place/src/base/str.c"
-check "a higher room may not" 1 'src/base/str.c:1: room base may not include "engine/engine.h"'
+check "a higher module may not" 1 'src/base/str.c:1: module base may not include "engine/engine.h"'
 echo '#include "base/internal.h"' >"$place/src/engine/engine.c"
 rm "$place/src/base/str.c"
-check "an internal header is for its room alone" 1 'is for room base alone'
+check "an internal header is only for its module" 1 'is only for module base'
 rm "$place/src/engine/engine.c"
 echo '#include <jansson.h>' | tee "$place/src/base/json.c" >"$place/src/base/other.c"
 check "a third-party header has one place" 1 'one place only'
 rm -r "$place/src/base"
 mkdir "$place/src/attic"
 echo '' >"$place/src/attic/old.c"
-check "an unknown room is named" 1 'room attic is not in tools/layers.txt'
+check "an unknown module is named" 1 'module attic is not in tools/layers.txt'
 place=$root
 check "this tree keeps its layers" 0 ""

@@ -46,7 +46,7 @@ type Input<S> = S extends { properties: infer P; required: readonly (infer R)[] 
 export type ToolInput<N extends ToolName> = Input<(typeof toolTable)[N]['inputSchema']>;
 
 export type SandboxTools = { [N in ToolName]: Tool<ToolInput<N>, ToolOutput> };
-/** A tool whose sandbox comes from the context. Spelled out: `Tool` takes a context's type in ai 7 alone. */
+/** A tool whose sandbox comes from the context. Spelled out: `Tool` takes a context's type only in ai 7. */
 export interface ContextTool<INPUT> {
   description: string;
   inputSchema: FlexibleSchema<INPUT>;
@@ -67,7 +67,7 @@ function outputOf({ answer, images }: ToolAnswer): ToolOutput {
   return images.length > 0 ? { ...answer, images } : answer;
 }
 
-/** Each major has its own word for a picture in an answer, and minds the other's. */
+/** Each major version has its own name for an image in a result, and rejects the other's. */
 const isSeven = 'isStepCount' in ai;
 function pictureOf({ data, mimeType: mediaType }: ToolImage): unknown {
   return isSeven ? { type: 'file', mediaType, data: { type: 'data', data } } : { type: 'image-data', data, mediaType };
@@ -102,26 +102,28 @@ function makeTools(names: readonly ToolName[], sandboxOf: (call: CallContext) =>
   return Object.fromEntries(names.map((name) => [name, makeTool(name, sandboxOf, more)]));
 }
 
+// search_docs is for those who name it: whether there is something to search, the server knows.
 const allNames = Object.keys(toolTable) as ToolName[];
+const usualNames = allNames.filter((name) => name !== 'search_docs');
 
 export interface SandboxToolsOptions {
-  /** Of all tools these alone. */
+  /** Only these tools. */
   only?: readonly ToolName[];
 }
 
 /** Tools that work in this sandbox, session or zone façade. Only what it has is offered. */
 export function createSandboxTools(sandbox: ToolTarget, options: SandboxToolsOptions = {}): SandboxTools {
-  const offered = (sandbox.toolNames ?? allNames).filter((name) => options.only?.includes(name) ?? true);
+  const offered = (sandbox.toolNames ?? (options.only ? allNames : usualNames)).filter((name) => options.only?.includes(name) ?? true);
   return makeTools(offered, () => sandbox) as SandboxTools;
 }
 
-/** The sandbox of a call's context; ErrSandboxContext when there is none. */
+/** The sandbox of a call's context; ErrSandboxContext when it has none. */
 export function extractSandbox(context: unknown): ToolTarget {
-  if (typeof context !== 'object' || context === null) throw new ErrSandboxContext(`the context is ${context === null ? 'null' : typeof context}`);
+  if (typeof context !== 'object' || context === null) throw new ErrSandboxContext(`the context must be an object, got ${context === null ? 'null' : typeof context}`);
   const { sandbox } = context as { sandbox?: unknown };
   if (typeof sandbox !== 'object' || sandbox === null) throw new ErrSandboxContext('it has no member "sandbox"');
   if (typeof (sandbox as { callTool?: unknown }).callTool !== 'function')
-    throw new ErrSandboxContext('its "sandbox" is neither a Sandbox nor a Session');
+    throw new ErrSandboxContext('its member "sandbox" is neither a Sandbox nor a Session');
   return sandbox as ToolTarget;
 }
 
@@ -130,7 +132,7 @@ const contextSchema = ai.jsonSchema<SandboxContext>({ type: 'object' },
   { validate: (value) => ({ success: true, value: value as SandboxContext }) });
 
 /** The static form: one set of tools for all calls. */
-export const sandboxTools: ContextSandboxTools = makeTools(allNames,
+export const sandboxTools: ContextSandboxTools = makeTools(usualNames,
   (call) => extractSandbox(call.context ?? call.experimental_context), { contextSchema }) as ContextSandboxTools;
 
 /** `toolsContext` of the AI SDK 7 for `sandboxTools`. */

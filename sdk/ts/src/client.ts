@@ -1,11 +1,12 @@
+import { Approvals } from './approvals.js';
 import { errorOf, SandglassError } from './errors.js';
 import { readEvents, type StreamEvent } from './sse.js';
 
 /** How to reach a server. */
 export interface ClientOptions {
-  /** Such as http://127.0.0.1:7070, which it is when neither this nor SANDGLASS_URL says otherwise. */
+  /** Default: SANDGLASS_URL, or http://127.0.0.1:7070. */
   url?: string;
-  /** SANDGLASS_TOKEN when left out. */
+  /** Default: SANDGLASS_TOKEN. */
   token?: string;
   /** Milliseconds for an answer that is no stream to begin; 0 for no limit. Default 0: runs may be long. */
   requestTimeoutMs?: number;
@@ -46,6 +47,8 @@ function isBrowser(): boolean {
 /** One server and one token. Sandboxes, sessions and the rest hold a client and share it. */
 export class Client {
   readonly url: string;
+  /** What waits for a person's decision. */
+  readonly approvals: Approvals;
   readonly #token: string;
   readonly #fetch: typeof fetch;
   readonly #retries: number;
@@ -60,6 +63,7 @@ export class Client {
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
     this.#retries = options.retries ?? 2;
     this.#timeoutMs = options.requestTimeoutMs ?? 0;
+    this.approvals = new Approvals(this);
   }
 
   /** A client as it is, or one made of options. */
@@ -67,7 +71,7 @@ export class Client {
     return from instanceof Client ? from : new Client(from);
   }
 
-  /** The answer's JSON; undefined where there is none. */
+  /** The JSON of the response; undefined if it has none. */
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     const response = await this.request(method, path, options);
     const text = await response.text();
@@ -94,11 +98,6 @@ export class Client {
     }
   }
 
-  /** The same as `path` below the server's address, for signed URLs. */
-  absolute(path: string): string {
-    return this.url + path;
-  }
-
   /** Browsers cannot put the token on a WebSocket's handshake, and Node before 22 has none. */
   get canSendHeadersOnWebSocket(): boolean {
     return (globalThis as { WebSocket?: unknown }).WebSocket !== undefined && !isBrowser();
@@ -117,14 +116,14 @@ export class Client {
       headers['content-type'] = 'application/json';
       body = JSON.stringify(options.json);
     }
-    // Browsers send streams over HTTP/2 alone, or not at all: there it is gathered first.
+    // Browsers send streams only over HTTP/2, or not at all: there the body is collected first.
     if (body instanceof ReadableStream && isBrowser()) body = await new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>).blob();
     const isStream = body instanceof ReadableStream;
     const timer = new Deadline(this.#timeoutMs, options.signal);
     try {
       const response = await this.#fetch(this.url + path + queryOf(options.query), {
         method, headers, body: body as BodyInit | undefined, signal: timer.signal,
-        // The server sends nobody elsewhere; whoever else answers gets neither token nor body a second time.
+        // The server never redirects. Another server that answers must not get the token or body a second time.
         redirect: 'manual',
         ...(isStream ? { duplex: 'half' } : {}),
       } as RequestInit);
@@ -179,7 +178,7 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** An id or a name as one part of a path, whatever is in it: it cannot lead to another door. */
+/** An id or a name as one part of a path, whatever is in it: it cannot lead to another route. */
 export function part(text: string): string {
   const coded = encodeURIComponent(text);
   if (coded === '' || coded === '.' || coded === '..') throw errorOf('invalid', `'${text}' is no id`);
@@ -198,7 +197,10 @@ async function errorOfResponse(response: Response): Promise<SandglassError> {
   const text = await response.text().catch(() => '');
   try {
     const { error } = JSON.parse(text) as { error: { code: string; message: string; path?: string; requestId?: string } };
-    return errorOf(error.code, error.message, { ...details, ...(error.path === undefined ? {} : { path: error.path }),
+    // The server's words are for curl.
+    const message = error.code === 'unauthorized'
+      ? 'the server rejected the token: pass a valid { token } or set SANDGLASS_TOKEN; `sandglass serve` prints where it is' : error.message;
+    return errorOf(error.code, message, { ...details, ...(error.path === undefined ? {} : { path: error.path }),
       ...(error.requestId === undefined ? {} : { requestId: error.requestId }) });
   } catch {
     const code = response.status >= 500 ? 'unavailable' : 'invalid';

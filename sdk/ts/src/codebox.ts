@@ -1,6 +1,6 @@
 import { errorOf } from './errors.js';
 import type { FileContent } from './files.js';
-import type { FileInfo, SandboxSpec } from './types.js';
+import type { FileInfo, SandboxSpec, TimeLimit } from './types.js';
 import type { Connection } from './objects.js';
 import { Sandbox } from './sandbox.js';
 
@@ -53,7 +53,7 @@ export class CodeBox {
   }
 
   /** Runs Python; variables stay for the next run. */
-  async run(code: string, options: { timeoutMs?: number } = {}): Promise<CodeBoxOutput> {
+  async run(code: string, options: { timeoutMs?: TimeLimit } = {}): Promise<CodeBoxOutput> {
     const { error, results, stdout, stderr, text } = await this.#box.runCode(code, { language: 'python', ...options });
     if (error) return { type: 'error', content: error.traceback || error.message || stderr };
     const png = results.map(({ data }) => data['image/png']).find((data) => data !== undefined);

@@ -1,5 +1,5 @@
 /**
- * What can go wrong, one class a family. `code` is the server's own word for it ("not_found",
+ * What can go wrong, one class a family. `code` is the server's error code ("not_found",
  * "ambiguous_match", ...); see docs/API.md for the table.
  */
 export class SandglassError extends Error {
@@ -10,7 +10,7 @@ export class SandglassError extends Error {
   readonly status: number;
   /** The file or member it is about. */
   readonly path: string | undefined;
-  /** For the operator of the server: stands in its log. */
+  /** For the operator of the server: it is in the server's log. */
   readonly requestId: string | undefined;
   /** Milliseconds after which the server wants to be asked again. */
   readonly retryAfterMs: number | undefined;
@@ -109,7 +109,7 @@ const families: Record<string, ErrorClass> = {
 
 /** The error of its family. */
 export function errorOf(code: string, message: string, more: ErrorDetails = {}): SandglassError {
-  // Own rows alone: the code is what a server said, and may be "constructor".
+  // Only own properties: the code is what a server said, and may be "constructor".
   const Family = Object.hasOwn(families, code) ? families[code] ?? SandglassError : SandglassError;
   return new Family(code, message, more);
 }

@@ -16,15 +16,24 @@ export interface WriteOptions extends CallOptions {
 export interface ListOptions extends CallOptions {
   recursive?: boolean;
   limit?: number;
-  /** Go on behind this entry. */
+  /** Continue after this entry. */
   after?: string;
+}
+
+export interface GlobOptions extends CallOptions {
+  path?: string;
+  /** Also in .git, node_modules and .sandglass. */
+  searchAll?: boolean;
+  limit?: number;
 }
 
 export interface GrepOptions extends CallOptions {
   path?: string;
-  /** In files like "*.ts" alone. */
+  /** Only in files like "*.ts". */
   include?: string;
   ignoreCase?: boolean;
+  /** Also in .git, node_modules and .sandglass. */
+  searchAll?: boolean;
   /** Lines around a match. */
   context?: number;
   limit?: number;
@@ -87,7 +96,7 @@ export class Files {
     return (await this.listPage(path, options)).entries;
   }
 
-  /** As list, and whether there is more behind the last entry. */
+  /** As list, and whether more entries follow the last one. */
   listPage(path = '/workspace', options: ListOptions = {}): Promise<{ entries: FileInfo[]; truncated: boolean }> {
     return this.#ask('list', { path, ...options });
   }
@@ -107,13 +116,13 @@ export class Files {
     }
   }
 
-  /** Paths below a directory: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
-  async glob(pattern: string, options: CallOptions & { path?: string; limit?: number } = {}): Promise<string[]> {
+  /** Absolute paths of what is below a directory: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
+  async glob(pattern: string, options: GlobOptions = {}): Promise<string[]> {
     return (await this.globPage(pattern, options)).paths;
   }
 
   /** As glob, and whether there are more. */
-  globPage(pattern: string, options: CallOptions & { path?: string; limit?: number } = {}): Promise<PathList> {
+  globPage(pattern: string, options: GlobOptions = {}): Promise<PathList> {
     return this.#ask('glob', { pattern, ...options });
   }
 
@@ -157,7 +166,7 @@ export class Files {
     await this.#client.request('DELETE', `${this.#base}/files`, { query: { path, recursive }, ...rest });
   }
 
-  /** Changes below a directory, until the loop is left. The watch stands when the first promise is asked for. */
+  /** Changes below a directory, until the loop ends. The watch starts with the first call of next(). */
   async *watch(path = '/workspace', options: CallOptions & { recursive?: boolean } = {}): AsyncGenerator<FileChange> {
     const { recursive, ...rest } = options;
     for await (const { event, data } of this.#client.events('GET', `${this.#base}/watch`, { query: { path, recursive }, ...rest })) {
@@ -169,8 +178,7 @@ export class Files {
 
   /** A URL that needs no token: for one file and one method, until it expires. */
   async signedUrl(path: string, options: SignOptions = {}): Promise<{ url: string; expiresAt: string }> {
-    const signed = await this.#ask<{ url: string; expiresAt: string }>('sign', { path, ...options });
-    return { ...signed, url: this.#client.absolute(signed.url) };
+    return this.#ask<{ url: string; expiresAt: string }>('sign', { path, ...options });
   }
 
   /** A tree as a tar archive. */

@@ -1,15 +1,19 @@
 /** Client of sandglass, a self-hosted code sandbox for AI agents. */
+export { Approvals, type Approval, type ApprovalDecision, type ApprovalFilter, type ApprovalSpec, type ApprovalStatus, type SeenApproval } from './approvals.js';
 export { Client, type CallOptions, type ClientOptions } from './client.js';
 export { CodeBox, type CodeBoxOutput, type CodeBoxStatus } from './codebox.js';
+export { Contexts, type ContextSpec } from './contexts.js';
 export { Command, Commands, type CommandLine, type CommandOptions, type CommandOutput, type CommandResult } from './commands.js';
+export { docs, type DocsQuery, type DocsResult, type DocsResults, type DocsSource, type DocsSpec } from './docs.js';
 export * from './errors.js';
-export { Files, type FileContent, type GrepOptions, type ListOptions, type SignOptions, type WriteOptions } from './files.js';
+export { Files, type FileContent, type GlobOptions, type GrepOptions, type ListOptions, type SignOptions, type WriteOptions } from './files.js';
+export { Ports } from './ports.js';
 export { Pty, Ptys, type AttachOptions, type PtyOptions } from './pty.js';
 export { runOnce } from './once.js';
-export type { ChangedFile, RunError, RunOptions, RunResult, RunValue } from './run.js';
+export type { ChangedFile, RunError, RunOptions, RunResult, RunValue, StateLostReason } from './run.js';
 export type { Connection } from './objects.js';
 export { Sandbox, type SandboxChange, type SandboxFilter } from './sandbox.js';
-export { Session, type SessionSpec } from './session.js';
+export { Session, type ModuleAbout, type SavedModule, type SessionSpec } from './session.js';
 export { Snapshot, type SnapshotSpec } from './snapshot.js';
 export { systemPrompt, type ToolAnswer, type ToolImage, type ToolName, type ToolTarget } from './tools.js';
 export { toolTable } from './tool_table.js';

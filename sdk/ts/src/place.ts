@@ -1,7 +1,9 @@
 import type { CallOptions, Client } from './client.js';
 import { Commands } from './commands.js';
+import { Contexts } from './contexts.js';
 import { Files } from './files.js';
 import { runCode, type RunOptions, type RunResult } from './run.js';
+import type { CheckpointInfo, CheckpointList, DiffResult } from './types.js';
 import { callTool, systemPrompt, type ToolAnswer, type ToolName, type ToolTarget } from './tools.js';
 
 /** Where code runs, with files and commands: what a sandbox and a session have in common. */
@@ -9,6 +11,7 @@ export abstract class Place<Info extends { id: string; tier: string }> implement
   readonly client: Client;
   readonly files: Files;
   readonly commands: Commands;
+  readonly contexts: Contexts;
   /** As it was when last asked for. */
   info: Info;
   /** Where it is found, like "/v1/sandboxes/ID". */
@@ -20,6 +23,7 @@ export abstract class Place<Info extends { id: string; tier: string }> implement
     this.base = `/v1/${kind}/${info.id}`;
     this.files = new Files(client, this.base);
     this.commands = new Commands(client, this.base);
+    this.contexts = new Contexts(client, this.base);
   }
 
   get id(): string {
@@ -28,10 +32,42 @@ export abstract class Place<Info extends { id: string; tier: string }> implement
 
   /**
    * Runs code; variables live from one run to the next. What it does wrong is part of the result. The sandbox of a
-   * session is made or brought back when needed.
+   * session is made or brought back when needed. Aborting `signal` interrupts the code; variables stay.
    */
-  runCode(code: string, options: RunOptions = {}): Promise<RunResult> {
-    return runCode(this.client, `${this.base}/run_code`, code, options, this.info.tier !== 'jail');
+  async runCode(code: string, options: RunOptions = {}): Promise<RunResult> {
+    try {
+      return await runCode(this.client, `${this.base}/run_code`, code, options);
+    } catch (error) {
+      // The server lets code go on whose client is gone.
+      if (options.signal?.aborted && this.info.tier === 'jail') await this.interrupt(options).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Interrupts what runs, as Ctrl-C does: in the context that is named, else in those of the runtimes themselves. */
+  async interrupt(which: { context?: string; runtime?: string; language?: string } = {}): Promise<void> {
+    const { context, runtime, language } = which;
+    const contexts = (await this.contexts.list()).filter((each) => each.state === 'busy' &&
+      (context === undefined ? each.id === each.runtime && (runtime ?? each.runtime) === each.runtime : each.id === context));
+    const spoken = contexts.filter((each) => each.language === language);
+    await Promise.all((spoken.length > 0 ? spoken : contexts).map(({ id }) => this.contexts.interrupt(id)));
+  }
+
+  /** Checkpoints that were made by hand, and automatic ones (`checkpoints: 'turn'`). */
+  checkpoints(options: CallOptions = {}): Promise<CheckpointList> {
+    return this.client.json('GET', `${this.base}/checkpoints`, options);
+  }
+
+  /** Restores /workspace to the newest automatic checkpoint that differs, or to the given one. Programs and variables are not affected. */
+  undo(options: CallOptions & { to?: string } = {}): Promise<CheckpointInfo> {
+    const { signal, ...json } = options;
+    return this.client.json('POST', `${this.base}/undo`, { json, ...(signal ? { signal } : {}) });
+  }
+
+  /** What changed in /workspace since an automatic checkpoint (the newest), or between two. */
+  diff(options: CallOptions & { from?: string; to?: string } = {}): Promise<DiffResult> {
+    const { signal, ...query } = options;
+    return this.client.json('GET', `${this.base}/diff`, { query, ...(signal ? { signal } : {}) });
   }
 
   /** Asks the server what it is now. */

@@ -1,21 +1,21 @@
 import { part, type CallOptions, type Client } from './client.js';
 import { Command, lineOf, type CommandLine } from './commands.js';
 import { errorOf } from './errors.js';
-import type { CommandInfo } from './types.js';
+import type { CommandInfo, TimeLimit } from './types.js';
 
 export interface PtyOptions extends CallOptions {
   rows?: number;
   cols?: number;
   cwd?: string;
   env?: Record<string, string>;
-  timeoutMs?: number;
+  timeoutMs?: TimeLimit;
   /** The terminal's bytes. */
   onData?: (bytes: Uint8Array) => void;
 }
 
 export interface AttachOptions extends CallOptions {
   onData?: (bytes: Uint8Array) => void;
-  /** From where on to replay; 64 KiB before the end when left out. */
+  /** Where the replay of output begins. Default: 64 KiB before the end. */
   offset?: number;
 }
 
@@ -64,7 +64,7 @@ export class Pty {
     this.#line = line;
     this.#place = place;
     this.exited = exited;
-    exited.catch(() => {}); // who waits is told; who does not is not killed by it
+    exited.catch(() => {}); // an unhandled rejection would end the program; callers that wait still get it
   }
 
   get id(): string {
@@ -89,7 +89,7 @@ export class Pty {
     return this.command.kill();
   }
 
-  /** Leaves the terminal; its command goes on. */
+  /** Detaches from the terminal; its command keeps running. */
   disconnect(): void {
     this.#line.close();
   }

@@ -1,8 +1,9 @@
 import type { CallOptions, Client } from './client.js';
 import { findObject, listObjects, makeObject, type Connection } from './objects.js';
 import { Place } from './place.js';
+import { Ports } from './ports.js';
 import { Ptys } from './pty.js';
-import type { CheckpointInfo, Limits, Page, SandboxInfo, SandboxSpec, SandboxState, Secret } from './types.js';
+import type { CheckpointInfo, Limits, Page, SandboxInfo, SandboxSpec, SandboxState, Secret, TimeLimit, Usage } from './types.js';
 
 export interface SandboxFilter extends Page {
   state?: SandboxState | SandboxState[];
@@ -17,17 +18,19 @@ export interface SandboxChange {
   network?: string;
   secrets?: Secret[];
   limits?: Limits;
-  timeoutMs?: number;
-  idleMs?: number;
+  timeoutMs?: TimeLimit;
+  idleMs?: TimeLimit;
   onTimeout?: 'pause' | 'kill';
 }
 
 /** A place where untrusted code runs. */
 export class Sandbox extends Place<SandboxInfo> {
+  readonly ports: Ports;
   readonly pty: Ptys;
 
   constructor(client: Client, info: SandboxInfo) {
     super(client, info, 'sandboxes');
+    this.ports = new Ports(client, this.base);
     this.pty = new Ptys(client, this.base);
   }
 
@@ -59,7 +62,7 @@ export class Sandbox extends Place<SandboxInfo> {
   }
 
   /** Brings it to life whatever state it is in, and counts as work. */
-  connect(options: CallOptions & { timeoutMs?: number } = {}): Promise<this> {
+  connect(options: CallOptions & { timeoutMs?: TimeLimit } = {}): Promise<this> {
     return this.#change('/connect', { ...options });
   }
 
@@ -87,9 +90,26 @@ export class Sandbox extends Place<SandboxInfo> {
     return this.#change('/rollback', { checkpoint, ...options });
   }
 
-  /** When it is paused (or killed); -1 for never. */
-  setTimeout(timeoutMs: number, options: CallOptions & { onTimeout?: 'pause' | 'kill' } = {}): Promise<this> {
+  /** When it is paused (or killed), from now on; 0 or 'none' for never. */
+  setTimeout(timeoutMs: TimeLimit, options: CallOptions & { onTimeout?: 'pause' | 'kill' } = {}): Promise<this> {
     return this.#change('/timeout', { timeoutMs, ...options });
+  }
+
+  /** A URL of a server inside, for a browser: with a token for the port, or without one when it is public. */
+  async getUrl(port: number, options: CallOptions & { public?: boolean; seconds?: number } = {}): Promise<string> {
+    const { public: isPublic, seconds, ...rest } = options;
+    if (isPublic) return (await this.ports.expose(port, { public: true, ...rest })).url;
+    return (await this.ports.token(port, { ...rest, ...(seconds === undefined ? {} : { seconds }) })).openUrl;
+  }
+
+  /** The public address of a port without its scheme and the "/" at its end: `http://${await sandbox.getHost(3000)}/`. */
+  async getHost(port: number, options: CallOptions = {}): Promise<string> {
+    return (await this.getUrl(port, { ...options, public: true })).replace(/^https?:\/\//, '').replace(/\/$/, '');
+  }
+
+  /** What it uses now, beside its limits. */
+  usage(options: CallOptions = {}): Promise<Usage> {
+    return this.client.json('GET', `${this.base}/usage`, options);
   }
 
   async update(change: SandboxChange, options: CallOptions = {}): Promise<this> {

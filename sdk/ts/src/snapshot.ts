@@ -56,7 +56,7 @@ export class Snapshot {
     return (response.body ?? new Blob([]).stream()) as ReadableStream<Uint8Array>;
   }
 
-  /** Refused while a sandbox stands on it. */
+  /** Fails while a sandbox uses it. */
   async delete(options: CallOptions = {}): Promise<void> {
     await this.client.request('DELETE', `/v1/snapshots/${this.id}`, options);
   }

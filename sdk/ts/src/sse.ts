@@ -1,7 +1,7 @@
 /** One event of a stream. */
 export interface StreamEvent<T = unknown> {
   event: string;
-  /** Sent back as Last-Event-ID it resumes behind this event. */
+  /** Send it as Last-Event-ID to resume after this event. */
   id?: string;
   data: T;
 }

@@ -10,7 +10,7 @@ export interface ToolImage {
   data: string;
 }
 
-/** What a tool answers, in words for a model; what went wrong is an answer too. */
+/** The result of a tool, as text for a model; errors are results too. */
 export interface ToolAnswer {
   isError: boolean;
   answer: Record<string, unknown>;
@@ -19,12 +19,12 @@ export interface ToolAnswer {
 
 /** Something whose tools can be called: a Sandbox, a Session, or a zone façade. */
 export interface ToolTarget {
-  /** The tools it has; all of the table when left out. */
+  /** The tools it has. Default: all of the table. */
   readonly toolNames?: readonly ToolName[];
   callTool(name: ToolName, args: Record<string, unknown>, options?: CallOptions): Promise<ToolAnswer>;
 }
 
-/** Calls a tool through one of the server's doors. */
+/** Calls a tool through one of the server's routes. */
 export function callTool(client: Client, base: string, name: ToolName, args: Record<string, unknown>,
   options: CallOptions = {}): Promise<ToolAnswer> {
   return client.json<ToolAnswer>('POST', `${base}/tools/${part(name)}`, { json: args, ...options });

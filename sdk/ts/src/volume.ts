@@ -1,14 +1,16 @@
 import type { CallOptions, Client } from './client.js';
 import { Files } from './files.js';
 import { findObject, listObjects, makeObject, type Connection } from './objects.js';
-import type { Page, Tier, VolumeInfo } from './types.js';
+import type { Page, Tier, TimeLimit, VolumeInfo } from './types.js';
 
 export interface VolumeSpec {
   name?: string;
   tier?: Tier;
   capacityMb?: number;
-  /** It goes this long after its last use; -1: it stays. */
-  ttlMs?: number;
+  /** It is deleted this long after its last use. Left out, 0 or 'none': it stays. */
+  ttlMs?: TimeLimit;
+  /** Labels to find it by. */
+  metadata?: Record<string, string>;
 }
 
 /** A durable directory, mounted at /workspace; it outlives sandboxes. */

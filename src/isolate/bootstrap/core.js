@@ -2,7 +2,7 @@
 //
 // Everything below keeps working whatever a script does to the globals: it holds its own references
 // to what it needs, keeps its tables in objects without a prototype, and never iterates with a
-// protocol a script could replace. The value is a function of `host` (the one door to the outside;
+// protocol a script could replace. The value is a function of `host` (the only way to the outside;
 // the numbers are `enum host_op` in host.c) that gives the functions the host calls.
 (function (host) {
     'use strict';

@@ -18,11 +18,11 @@ struct names {
     VEC(struct level) levels;
 };
 
-static void add(struct names *names, const struct tree_node *node)
+static void declared_add(struct names *names, const struct tree_node *node)
 {
     struct str name = str_slice(names->source, node->start, node->end);
     if (str_find_char(name, '\\') < name.len)
-        return; /* spelled with escapes: nobody does */
+        return; /* spelled with escapes, which does not occur in practice */
     if (names->out->len > 0)
         buf_put_char(names->out, '\n');
     buf_put(names->out, name);
@@ -56,7 +56,7 @@ static bool is_name(const struct tree_node *node)
            node->kind == TREE_SHORTHAND_PATTERN;
 }
 
-static bool enter(void *ctx, const struct tree_node *node)
+static bool declared_enter(void *ctx, const struct tree_node *node)
 {
     struct names *names = ctx;
     if (names->levels.len == 0)
@@ -74,7 +74,7 @@ static bool enter(void *ctx, const struct tree_node *node)
     }
     if (is_name(node)) {
         level->is_over = level->place == PLACE_NAMED;
-        add(names, node);
+        declared_add(names, node);
         return false;
     }
     if (level->place == PLACE_NAMED || !node->is_named || node->kind == TREE_COMPUTED_NAME)
@@ -82,7 +82,7 @@ static bool enter(void *ctx, const struct tree_node *node)
     return go_in(names, PLACE_PATTERN);
 }
 
-static void leave(void *ctx)
+static void declared_leave(void *ctx)
 {
     struct names *names = ctx;
     names->levels.len--;
@@ -92,7 +92,7 @@ bool declared_find(struct tree *tree, enum strip_lang lang, struct str source, i
                    struct buf *out)
 {
     struct names names = {.source = source, .out = out};
-    struct tree_visitor visitor = {.ctx = &names, .enter = enter, .leave = leave};
+    struct tree_visitor visitor = {.ctx = &names, .enter = declared_enter, .leave = declared_leave};
     enum tree_result result = tree_walk(tree, lang, source, deadline_ns, &visitor, NULL);
     vec_done(&names.levels);
     return result == TREE_DONE;

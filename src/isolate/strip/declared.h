@@ -1,6 +1,6 @@
 #pragma once
 
-/* Which names a script declares: a run after it may declare them anew. */
+/* Which names a script declares: a later run may declare them again. */
 
 #include "isolate/strip/tree.h"
 

@@ -35,7 +35,7 @@ static bool holds_implied_semicolon(enum tree_kind kind)
 }
 
 /* Types and names: nothing in them to look at. */
-static bool skip(struct frame *parent, const struct tree_node *node)
+static bool erase_skip(struct frame *parent, const struct tree_node *node)
 {
     if (parent != NULL)
         parent->last = node->end;
@@ -45,7 +45,7 @@ static bool skip(struct frame *parent, const struct tree_node *node)
 static bool erase_here(struct erase *e, struct frame *parent, const struct tree_node *node)
 {
     erase_blank(e, node->start, node->end);
-    return skip(parent, node);
+    return erase_skip(parent, node);
 }
 
 /* Erases the statement that begins at this node, together with an `export` around it. */
@@ -64,7 +64,7 @@ static bool erase_statement(struct erase *e, struct frame *parent, const struct 
     return true;
 }
 
-/* ---- namespaces: erased when they hold types alone ---- */
+/* ---- namespaces: erased when they contain only types ---- */
 
 static const char NAMESPACE_VALUES[] =
     "a namespace with values has a meaning at run time and cannot be erased; use a module or an "
@@ -85,12 +85,12 @@ static bool enter_namespace(struct erase *e, struct frame *parent, const struct 
 static bool enter_in_namespace(struct erase *e, struct frame *parent, const struct tree_node *node)
 {
     if (!node->is_named)
-        return skip(parent, node);
+        return erase_skip(parent, node);
     bool is_export = parent->kind == TREE_EXPORT;
     bool is_name = parent->kind == TREE_NAMESPACE && node->kind != TREE_STATEMENT_BLOCK;
     if (is_name || node->kind == TREE_TYPE_ALIAS || node->kind == TREE_INTERFACE ||
         (node->kind == TREE_IMPORT_ALIAS && !is_export))
-        return skip(parent, node);
+        return erase_skip(parent, node);
     if (node->kind == TREE_NAMESPACE)
         return enter_namespace(e, parent, node);
     if (node->kind != TREE_STATEMENT_BLOCK && node->kind != TREE_EXPORT &&
@@ -122,7 +122,7 @@ static bool enter_annotation(struct erase *e, struct frame *parent, const struct
         erase_blank_closing(e, parent->close, node->end);
     else
         erase_blank(e, node->start, node->end);
-    return skip(parent, node);
+    return erase_skip(parent, node);
 }
 
 static bool enter_generics(struct erase *e, struct frame *parent, const struct tree_node *node)
@@ -167,7 +167,7 @@ static bool enter_inside(struct erase *e, struct frame *parent, const struct tre
         return true;
     }
     if (!node->is_named || !holds_implied_semicolon(node->kind))
-        return skip(parent, node);
+        return erase_skip(parent, node);
     struct frame *frame = frame_push(e, parent, node);
     if (frame == NULL)
         return false;
@@ -175,7 +175,7 @@ static bool enter_inside(struct erase *e, struct frame *parent, const struct tre
     return true;
 }
 
-static bool refuse(struct erase *e, const struct tree_node *node, const char *message)
+static bool erase_refuse(struct erase *e, const struct tree_node *node, const char *message)
 {
     erase_fail(e, node->start, message);
     return false;
@@ -201,19 +201,21 @@ static bool enter_declaration(struct erase *e, struct frame *parent, const struc
         *ret_enter = enter_module(e, parent, node);
         return true;
     case TREE_ENUM:
-        *ret_enter = refuse(e, node,
-                            "an enum has a meaning at run time and cannot be erased; use an object "
-                            "'as const'");
+        *ret_enter =
+            erase_refuse(e, node,
+                         "an enum has a meaning at run time and cannot be erased; use an object "
+                         "'as const'");
         return true;
     case TREE_IMPORT_ALIAS:
     case TREE_IMPORT_REQUIRE:
-        *ret_enter = refuse(e, node,
-                            "'import x =' has a meaning at run time and cannot be erased; use "
-                            "'import ... from'");
+        *ret_enter =
+            erase_refuse(e, node,
+                         "'import x =' has a meaning at run time and cannot be erased; use "
+                         "'import ... from'");
         return true;
     case TREE_TYPE_ASSERTION:
-        *ret_enter =
-            refuse(e, node, "a '<T>value' assertion cannot be erased in place; write 'value as T'");
+        *ret_enter = erase_refuse(
+            e, node, "a '<T>value' assertion cannot be erased in place; write 'value as T'");
         return true;
     default:
         return false;
@@ -229,7 +231,7 @@ static bool enter_member(struct erase *e, struct frame *parent, const struct tre
     case TREE_INDEX_SIGNATURE:
     case TREE_METHOD_SIGNATURE:
         erase_blank(e, node->start, erase_with_semicolon(e, node->end));
-        *ret_enter = skip(parent, node);
+        *ret_enter = erase_skip(parent, node);
         return true;
     case TREE_IMPLEMENTS:
         *ret_enter = erase_here(e, parent, node);
@@ -237,10 +239,10 @@ static bool enter_member(struct erase *e, struct frame *parent, const struct tre
     case TREE_ACCESSIBILITY:
     case TREE_OVERRIDE:
         erase_modifier(e, parent, node);
-        *ret_enter = skip(parent, node);
+        *ret_enter = erase_skip(parent, node);
         return true;
     case TREE_TYPE_IDENTIFIER:
-        *ret_enter = skip(parent, node);
+        *ret_enter = erase_skip(parent, node);
         return true;
     default:
         return false;
@@ -304,7 +306,7 @@ static void set_up(struct erase *e, struct frame *parent, struct frame *frame)
     }
 }
 
-static bool enter(void *ctx, const struct tree_node *node)
+static bool erase_enter(void *ctx, const struct tree_node *node)
 {
     struct erase *e = ctx;
     struct frame *parent = e->stack.len > 0 ? vec_last(&e->stack) : NULL;
@@ -324,7 +326,7 @@ static bool enter(void *ctx, const struct tree_node *node)
     }
     bool is_assertion = parent->kind == TREE_AS || parent->kind == TREE_SATISFIES;
     if (is_assertion && parent->mark != 0)
-        return skip(parent, node);
+        return erase_skip(parent, node);
     bool answer;
     if (enter_type(e, parent, node, &answer) || enter_member(e, parent, node, &answer) ||
         enter_declaration(e, parent, node, &answer))
@@ -338,12 +340,12 @@ static bool enter(void *ctx, const struct tree_node *node)
     return true;
 }
 
-/* ---- the door ---- */
+/* ---- entry point ---- */
 
 struct erase *erase_new(void)
 {
     struct erase *e = mem_alloc(sizeof *e);
-    e->visitor = (struct tree_visitor){.ctx = e, .enter = enter, .leave = erase_leave};
+    e->visitor = (struct tree_visitor){.ctx = e, .enter = erase_enter, .leave = erase_leave};
     return e;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/* What the walk knows about the nodes it is inside of; for erase.c, erase_words.c and
- * leave.c alone. */
+/* What the walk knows about the nodes it is inside of; only for erase.c, erase_words.c and
+ * leave.c. */
 
 #include "base/vec.h"
 #include "isolate/strip/erase.h"

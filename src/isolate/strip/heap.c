@@ -41,7 +41,7 @@ static size_t class_of(size_t size, size_t *ret_room)
     return index;
 }
 
-static NORETURN void leave(struct heap *heap, int why)
+static NORETURN void heap_leave(struct heap *heap, int why)
 {
     assert(heap->escape != NULL);
     longjmp(*heap->escape, why);
@@ -49,7 +49,7 @@ static NORETURN void leave(struct heap *heap, int why)
 
 static NORETURN void give_up(struct heap *heap)
 {
-    leave(heap, HEAP_FULL);
+    heap_leave(heap, HEAP_FULL);
 }
 
 static void add_chunk(struct heap *heap, size_t need)
@@ -61,7 +61,7 @@ static void add_chunk(struct heap *heap, size_t need)
         size = need;
     if (size > heap->limit || heap->total > heap->limit - size)
         give_up(heap);
-    /* Plain malloc: a full system is a failure that the caller hears of, like the ceiling. */
+    /* Plain malloc: if memory runs out, the caller gets an error, as for the limit. */
     struct heap_chunk *chunk = malloc(sizeof *chunk + size);
     if (chunk == NULL)
         give_up(heap);
@@ -100,7 +100,7 @@ void *heap_alloc(struct heap *heap, size_t size)
     if (size == heap->counted_size) {
         block->is_counted = 1;
         if (++heap->counted > heap->counted_max)
-            leave(heap, HEAP_COUNT);
+            heap_leave(heap, HEAP_COUNT);
     }
     return (char *)block + HEADER;
 }

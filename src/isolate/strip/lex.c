@@ -7,15 +7,9 @@ static char at_or_nul(struct str source, size_t at)
     return at < source.len ? source.ptr[at] : '\0';
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
-           c == '$' || c == '\\' || (unsigned char)c >= 0x80;
+    return char_is_alnum(c) || c == '_' || c == '$' || c == '\\' || (unsigned char)c >= 0x80;
 }
 
 static size_t string_end(struct str source, size_t at)
@@ -129,7 +123,7 @@ static const struct {
 static size_t sign_end(struct str source, size_t at, uint16_t *ret_sign)
 {
     struct str rest = str_slice(source, at, source.len);
-    if (str_starts(rest, STR("?.")) && !is_digit(at_or_nul(source, at + 2))) {
+    if (str_starts(rest, STR("?.")) && !char_is_digit(at_or_nul(source, at + 2))) {
         *ret_sign = SIGN_CHAIN;
         return at + 2;
     }
@@ -163,7 +157,7 @@ struct token lex_token(struct str source, uint32_t at, bool regex_fits)
     } else if (c == '`') {
         token.kind = TOKEN_TEMPLATE;
         end = template_end(source, start);
-    } else if (is_digit(c) || (c == '.' && is_digit(at_or_nul(source, start + 1)))) {
+    } else if (char_is_digit(c) || (c == '.' && char_is_digit(at_or_nul(source, start + 1)))) {
         token.kind = TOKEN_NUMBER;
         while (is_word_char(at_or_nul(source, end)) || at_or_nul(source, end) == '.')
             end++;
@@ -316,7 +310,7 @@ static bool take_name_rest(struct type_reader *reader, const struct token *word)
 
 enum taken { TAKEN, TAKE_OPERAND, TAKE_NOTHING };
 
-static enum taken take_word(struct type_reader *reader, const struct token *word)
+static enum taken lex_take_word(struct type_reader *reader, const struct token *word)
 {
     struct token next = lex_token(reader->source, word->end, false);
     reader->at = word->end;
@@ -391,7 +385,7 @@ static bool take_operand(struct type_reader *reader)
         struct token token = peek(reader);
         switch (token.kind) {
         case TOKEN_WORD:
-            taken = take_word(reader, &token);
+            taken = lex_take_word(reader, &token);
             break;
         case TOKEN_SIGN:
             taken = take_sign(reader, &token);

@@ -45,8 +45,8 @@ static inline bool lex_is_sign(const struct token *token, unsigned sign)
 
 enum { LEX_NESTING_MAX = 256 };
 
-/* The end of a type that begins at `at` (or after blanks there), 0 when there is none. Allows what
- * a return type may be: `x is T`, `asserts x`. */
+/* The end of a type that begins at `at` (or after blanks there), 0 if no type begins there. Also
+ * accepts what only a return type may be: `x is T`, `asserts x`. */
 uint32_t lex_type_end(struct str source, uint32_t at);
 /* The end of `<A, B>` that begins at `at`, 0 when that is not a list of types. With `loose` any
  * balanced content goes, as type parameters have. */

@@ -2,9 +2,9 @@
 
 /* Makes types simple before they are parsed.
  *
- * The inside of a type is of no interest here, it will be blanked. So the types that can be told
- * from the tokens alone are overwritten by plain names of the same length, and the parser has less
- * to read. It also gets over the gaps of the grammar, which lie in types for the most part:
+ * The inside of a type is of no interest here, it will be blanked. So the types that can be
+ * recognized only from their tokens are overwritten by plain names of the same length, and the
+ * parser has less to read. It also works around gaps of the grammar, which are mostly in types:
  * variance (`in out T`), call signatures without semicolons, long qualified names, a template tag
  * with type arguments, `import defer`, a decorator before `declare class`. All offsets stay. */
 
@@ -22,7 +22,7 @@ struct simplify *simplify_free(struct simplify *simplify);
 
 /* Rewrites `text`, a copy of `source`. False when nothing changed, or time was up. */
 bool simplify_types(struct simplify *simplify, struct str source, char *text, int64_t deadline_ns);
-/* Types that had to be taken out altogether; whoever blanks must blank these as well. */
+/* Types that had to be removed altogether; the caller must blank these as well. */
 const struct simplify_range *simplify_removed(const struct simplify *simplify, size_t *ret_count);
 
 /* After simplify_types: `text` without what the parser would read letter by letter for nothing.

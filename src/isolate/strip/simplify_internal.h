@@ -1,7 +1,7 @@
 #pragma once
 
-/* For the simplify*.c files alone: the tokens of a source, and what may be done with them. `i` is
- * an index of `entries`; the last one is TOKEN_END, so the token after any other exists. */
+/* Only for the simplify*.c files: the tokens of a source, and what may be done with them. `i` is an
+ * index of `entries`; the last one is TOKEN_END, so the token after any other exists. */
 
 #include "base/clock.h"
 #include "base/vec.h"
@@ -78,7 +78,7 @@ void simplify_take_out(struct simplify *s, uint32_t i, uint32_t end);
 void simplify_rename(struct simplify *s, uint32_t i);
 /* The type after the colon (or `as`) at `i`. */
 uint32_t simplify_fill_type(struct simplify *s, uint32_t i);
-uint32_t simplify_fill_annotation(struct simplify *s, uint32_t i); /* when a colon is there */
+uint32_t simplify_fill_annotation(struct simplify *s, uint32_t i); /* when there is a colon */
 /* `<...>` at `i` becomes `<TTT,>`; the comma keeps it from being read as JSX. */
 uint32_t simplify_fill_generics(struct simplify *s, uint32_t i, uint32_t end);
 uint32_t simplify_fill_type_parameters(struct simplify *s, uint32_t i);

@@ -1,5 +1,5 @@
-/* The tokens of a source and their brackets. A slash is told from a regular expression by what
- * stands before it. */
+/* The tokens of a source and their brackets. The token before a slash decides whether it is a
+ * division or a regular expression. */
 
 #include "isolate/strip/simplify_internal.h"
 

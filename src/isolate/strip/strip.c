@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "isolate/strip/declared.h"
 #include "isolate/strip/erase.h"
+#include "isolate/strip/imports.h"
 #include "isolate/strip/simplify.h"
 #include "isolate/strip/text.h"
 #include "isolate/strip/tree.h"
@@ -124,14 +125,14 @@ static int check_source(const struct strip *strip, struct str source, struct str
     return 0;
 }
 
-struct job {
+struct strip_job {
     enum strip_lang lang;
     struct str source;
     char *js; /* a copy of the source, blanked in place */
     int64_t deadline_ns;
 };
 
-static struct str pack(struct strip *strip, const char *text, size_t len)
+static struct str strip_pack(struct strip *strip, const char *text, size_t len)
 {
     char *packed = NULL;
     buf_clear(&strip->packed);
@@ -147,7 +148,7 @@ static struct str pack(struct strip *strip, const char *text, size_t len)
 
 /* Reads the source with its types made simple, which is quicker than to parse them and gets over
  * the grammar's gaps. */
-static enum tree_result walk_simplified(struct strip *strip, const struct job *job,
+static enum tree_result walk_simplified(struct strip *strip, const struct strip_job *job,
                                         uint32_t *ret_at)
 {
     char *text;
@@ -158,7 +159,7 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
     if (!simplify_types(strip->simplify, job->source, text, job->deadline_ns) &&
         clock_now_ns() > job->deadline_ns)
         return TREE_TIMEOUT;
-    struct str packed = pack(strip, text, job->source.len);
+    struct str packed = strip_pack(strip, text, job->source.len);
     struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
     visitor->from = strip->from;
     visitor->to = strip->to;
@@ -174,14 +175,15 @@ static enum tree_result walk_simplified(struct strip *strip, const struct job *j
 
 /* Reads the source as it is: where a guess about its types was wrong, and to tell where a syntax
  * error lies. */
-static enum tree_result walk_plain(struct strip *strip, const struct job *job, uint32_t *ret_at)
+static enum tree_result walk_plain(struct strip *strip, const struct strip_job *job,
+                                   uint32_t *ret_at)
 {
     memcpy(job->js, job->source.ptr, job->source.len);
     struct tree_visitor *visitor = erase_begin(strip->erase, job->source, job->js);
     return tree_walk(strip->tree, job->lang, job->source, job->deadline_ns, visitor, ret_at);
 }
 
-static int walk(struct strip *strip, const struct job *job, struct strip_place *ret_place,
+static int walk(struct strip *strip, const struct strip_job *job, struct strip_place *ret_place,
                 struct err *err)
 {
     uint32_t at = 0;
@@ -220,10 +222,10 @@ int strip_run(struct strip *strip, enum strip_lang lang, struct str source, stru
     if (buf_reserve(out, source.len, &js, err) < 0)
         return -1;
     memcpy(js, source.ptr, source.len);
-    struct job job = {.lang = lang,
-                      .source = source,
-                      .js = js,
-                      .deadline_ns = clock_now_ns() + strip->timeout_ns};
+    struct strip_job job = {.lang = lang,
+                            .source = source,
+                            .js = js,
+                            .deadline_ns = clock_now_ns() + strip->timeout_ns};
     if (walk(strip, &job, ret_place, err) < 0)
         return -1;
     buf_commit(out, text_compact(js, source.len));
@@ -238,4 +240,11 @@ void strip_names(struct strip *strip, struct str source, struct buf *out)
         return;
     if (!declared_find(strip->tree, STRIP_TS, source, clock_now_ns() + strip->timeout_ns, out))
         out->len = before;
+}
+
+bool strip_imports(struct strip *strip, struct str source, struct buf *out)
+{
+    struct err err = {0};
+    return source.len > 0 && check_source(strip, source, NULL, &err) == 0 &&
+           imports_replace(strip->tree, source, clock_now_ns() + strip->timeout_ns, out);
 }

@@ -60,3 +60,7 @@ int strip_run(struct strip *strip, enum strip_lang lang, struct str source, stru
 /* The names that a script (without types) declares at its top level, by const, let, var, class and
  * function, appended to `out` with a newline between them. Nothing when it cannot be parsed. */
 void strip_names(struct strip *strip, struct str source, struct buf *out);
+
+/* A script (without types) whose static imports are dynamic ones, appended to `out`; see imports.c.
+ * False when it has none or is a module. */
+bool strip_imports(struct strip *strip, struct str source, struct buf *out) MUST_USE;

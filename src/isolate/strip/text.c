@@ -5,7 +5,7 @@ static bool is_line_end(char c)
     return c == '\n' || c == '\r';
 }
 
-/* Bytes of the white space at `at`, 0 when there is none. */
+/* Length in bytes of the white space character at `at`, 0 if it is another one. */
 static size_t space_len(struct str source, size_t at)
 {
     unsigned char c = (unsigned char)source.ptr[at];
@@ -61,8 +61,7 @@ bool text_has_newline(struct str source, uint32_t from, uint32_t to)
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '$' || (unsigned char)c >= 0x80;
+    return char_is_alnum(c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
 struct str text_token(struct str source, uint32_t at)

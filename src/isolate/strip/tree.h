@@ -1,9 +1,9 @@
 #pragma once
 
-/* The parser library, behind one door: source in, a walk over its syntax tree out.
+/* The only interface to the parser library: source in, a walk over its syntax tree out.
  *
- * `tree.c` alone knows tree-sitter and the two grammars. The walk visits every visible node in
- * the order of the source, without recursion. */
+ * Only `tree.c` uses tree-sitter and the two grammars. The walk visits every visible node in the
+ * order of the source, without recursion. */
 
 #include "base/str.h"
 #include "isolate/strip/strip.h"
@@ -128,7 +128,7 @@ enum tree_result {
     TREE_DONE,
     TREE_SYNTAX,    /* `ret_at`, unless NULL, is the first token that fits nowhere */
     TREE_NO_MEMORY, /* the heap's ceiling */
-    TREE_TOO_DEEP,  /* more open constructs than the parser's own recursion bears */
+    TREE_TOO_DEEP,  /* more open constructs than the parser's recursion allows */
     TREE_TIMEOUT,
 };
 

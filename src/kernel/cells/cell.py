@@ -96,12 +96,16 @@ def describe(error):
         seen.add(id(part))
         part.stack = traceback.StackSummary.from_list(of_the_user(part.stack))
         queue += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or [])]
+    has_no_status = type(error) is SystemExit and error.args == (None,)  # exit() is exit(0)
     try:
-        message = str(error)
+        message = "0" if has_no_status else str(error)
     except Exception:
         message = "<the message of this error could not be read>"
     try:
-        lines = "".join(report.format())
+        parts = list(report.format())
+        if has_no_status:
+            parts[-1] = f"SystemExit: {message}\n"
+        lines = "".join(parts)
     except Exception:
         lines = f"{type(error).__name__}: {message}\n"
     return type(error).__name__, message, lines

@@ -9,8 +9,8 @@ POINTS_MAX = 2000
 
 
 class Finder:
-    """Has pyplot draw for us from its import on, whoever imports it and whatever was chosen before. The
-    backend is made when matplotlib asks for it: matplotlib copies what it finds in it at that time."""
+    """Makes pyplot use our backend from its import on, whichever code imports it and whichever backend was chosen
+    before. The backend is created when matplotlib imports it, because matplotlib copies its contents then."""
 
     def __init__(self, show):
         self.show = show
@@ -82,7 +82,7 @@ def _points(xs, ys):
 
 
 def _label(artist):
-    """What somebody has called it; the names that matplotlib gives begin with an underscore."""
+    """The label that the user has set; default labels of matplotlib begin with an underscore."""
     label = str(artist.get_label())
     return "" if label.startswith("_") else label
 
@@ -98,7 +98,7 @@ def _lines(axes):
 
 
 def _names(axis, count):
-    """Names of bars by their place: of the ticks, when somebody has set as many."""
+    """Names of bars by position: the tick labels, if the user has set one for each bar."""
     ticks = list(zip(axis.get_majorticklocs(), axis.get_majorticklabels()))
     if len(ticks) != count or type(axis.get_major_locator()).__name__ not in ("FixedLocator", "StrCategoryLocator"):
         return _number

@@ -22,7 +22,6 @@ LINE = re.compile(r"(\s*)(?:([A-Za-z_][\w, ]*?)\s*=\s*)?(?:([!%])|(?=pip3? \w))(
 HELP = re.compile(r"(\s*)(?:\?{1,2}\s*([\w.]+)|([\w.]+)\?{1,2})\s*$")
 PIP = re.compile(r"(?:\S*python3? -m )?pip3? (?=install\b)")
 CALL = "__sandglass_magic__"
-PACKAGES = "/workspace/.sandglass/python"  # as runtime/packages.h has it
 
 # Magics that are one thing for each name.
 COMMANDS = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
@@ -42,7 +41,7 @@ def shell(command, program="/bin/sh"):
     try:
         return subprocess.call([program, "-c", command], stdin=subprocess.DEVNULL)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # where we waited is nobody's concern
+        raise KeyboardInterrupt from None  # without the internal traceback
 
 
 def lines_of(command):
@@ -98,7 +97,7 @@ class Magics:
                     raise
 
     def rewrite(self, lines, at):
-        """Makes the magic at that line a call; false where there is none."""
+        """Rewrites the magic at that line as a call; false if the line has no magic."""
         text, end = lines[at] if 0 <= at < len(lines) else "", at + 1
         while text.endswith("\\") and end < len(lines):
             text, end = text[:-1] + lines[end].lstrip(), end + 1
@@ -191,11 +190,8 @@ class Magics:
         return os.environ[name]
 
     def line_pip(self, rest):
-        """Installs where the kernel looks: the system's own place is not ours to write."""
-        words = expand(rest, self.namespace).split(None, 1)
-        rest = " ".join(words)
-        if words and words[0] == "install" and not re.search(r"(^|\s)(--target|-t|--user|--prefix|--root)\b", rest):
-            rest = f"install --target {PACKAGES} --upgrade {words[1] if len(words) > 1 else ''}"
+        """As in a shell of the sandbox: its environment says where packages go."""
+        rest = expand(rest, self.namespace)
         status = self.namespace["_exit_code"] = shell(f"{shlex.quote(sys.executable)} -m pip {rest}")
         importlib.invalidate_caches()
         if status != 0:

@@ -1,8 +1,8 @@
-"""The Python kernel: runs cells for as long as somebody asks.
+"""The Python interpreter of a jail: runs cells until its connection is closed.
 
-`prepare` is everything that may happen before the first tenant's byte: imports, and a first use of
-what is slow the first time. `serve` is the kernel's life inside its jail. Between the two the
-process may be forked, so nothing that `prepare` leaves behind may be anybody's secret.
+`prepare` does what is allowed before any tenant's data arrives: imports, and a first use of what is
+slow the first time. `serve` runs inside the jail. The process may be forked between the two, so
+`prepare` must not leave any secret in memory.
 """
 import builtins
 import contextlib
@@ -15,7 +15,7 @@ import sys
 
 import _signal as signal  # without the enums around it, which cost more than the call
 
-from sandglass import cell, display, figures, magic, notebook, wire
+from sandglass import cell, display, figures, magic, notebook, packages, wire
 
 
 WARM = """
@@ -47,10 +47,26 @@ def warm():
     go_through(WARM, WARM_PANDAS if "pandas" in sys.modules else "")
 
 
-imported = []
+imported = []  # as told
+others = {}  # of all packages that are imported and may be others in a jail, and of Python: the file and its stamp
 
 
-def prepare(names, is_template):
+def stamp(file):
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def note_others():
+    for name, module in {**sys.modules, "": os}.items():
+        file = getattr(module, "__file__", None) or ""
+        if name in ("", *imported) or "." not in name and ("/dist-packages/" in file or "/site-packages/" in file):
+            others[name] = file, stamp(file)
+
+
+def prepare(names, is_zygote):
     """Imports what it can; gives the names that are not there."""
     global kernel
     missing = []
@@ -66,7 +82,8 @@ def prepare(names, is_template):
     sys.argv = [""]
     imported[:] = {name.partition(".")[0] for name in names.split(",")} - {"", "json"}
     warm()
-    if is_template:
+    note_others()
+    if is_zygote:
         os.environ.clear()
     # What is there now stays: a collection that walked over it would copy it all in every fork.
     gc.collect()
@@ -77,7 +94,14 @@ def prepare(names, is_template):
 def reseed():
     """Every fork has randomness of its own; `random` sees to that itself."""
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))
+        with contextlib.suppress(Exception):  # a sandbox's own may be anything of that name
+            sys.modules["numpy"].random.seed([int.from_bytes(os.urandom(4), "little") for _ in range(8)])
+    if "ssl" in sys.modules:
+        # OpenSSL knows a fork by its process id, and that may be the same in two namespaces.
+        sys.modules["ssl"].RAND_add(os.urandom(32), 32.0)
+    if "multiprocessing.process" in sys.modules:
+        # Drawn at import; who knows it may connect to the managers and listeners of this process.
+        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
 
 
 def rehearse():
@@ -122,6 +146,7 @@ class Kernel:
         sys.meta_path.insert(0, self.notebook)
         builtins.get_ipython = self.notebook.get_ipython
         self.kept = None  # what is shown, while a magic collects it
+        self.cwd = None  # the working directory, while this process is not in it
         self.settle()
         self.reset()
 
@@ -186,6 +211,7 @@ class Kernel:
         self.count += 1
         if any(stream is None or getattr(stream, "closed", False) for stream in streams()):
             open_streams()  # code has closed them, or lost them
+        packages.look()
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             has_value, value = self.execute(code)
@@ -227,7 +253,7 @@ class Kernel:
             sys.modules["matplotlib.pyplot"].close("all")
 
     def give_copy(self, limit):
-        """The kernel's memory into a file. Whoever goes on from there comes out of the same call."""
+        """Saves the interpreter's memory to a file. A process that is restored from it returns from the same call."""
         done = copy(struct.pack("<Qi", limit << 20, self.channel.fd))
         if done[:1] != b"=":
             self.channel.send(wire.COPIED, 0, [int(done == b"+"), done[1:]])
@@ -238,6 +264,29 @@ class Kernel:
         self.runner.loop = None  # what it waited with is not open any more
         self.channel.send(wire.READY, 0, [sys.version.split()[0]], wire.LIVE)
 
+    def quiesce(self):
+        """Leaves the working directory, so that the root below this process can be exchanged. True when
+        it did: not with a thread, which could use a relative path, nor where there is no way back."""
+        try:
+            if len(sys._current_frames()) > 1:
+                return False
+            cwd = os.getcwd()
+            if not os.path.samestat(os.stat(cwd), os.stat(".")) or not os.access(cwd, os.X_OK):
+                return False
+            os.chdir("/")
+            self.cwd = cwd
+            return True
+        except Exception:  # it was deleted or renamed, or code has made something else of `os`
+            return False
+
+    def go_back(self):
+        """To the working directory that `quiesce` left, or where a new kernel begins if it is gone."""
+        cwd, self.cwd = self.cwd, None
+        for path in (cwd, "/workspace") if cwd else ():
+            with contextlib.suppress(OSError):
+                os.chdir(path)
+                return
+
     def serve(self):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.channel.send(wire.READY, 0, [sys.version.split()[0]])
@@ -246,6 +295,9 @@ class Kernel:
                 kind, self.ident, fields = self.channel.receive()
             except EOFError:
                 return
+            self.go_back()
+            if kind == wire.QUIESCE and fields.number():
+                self.channel.send(wire.QUIESCED, 0, [int(self.quiesce())])
             if kind == wire.ENV:
                 take_environment(fields.text())
             if kind == wire.COPY:
@@ -274,7 +326,7 @@ class Errors(io.TextIOWrapper):
 
 
 def open_streams():
-    """Unbuffered below, by lines above: what is printed is on its way at once."""
+    """Unbuffered below, line-buffered above: printed lines are sent at once."""
     for fd, name, kind in ((1, "stdout", io.TextIOWrapper), (2, "stderr", Errors)):
         raw = open(fd, "wb", buffering=0, closefd=False)
         stream = kind(io.BufferedWriter(raw, 1 << 16), "utf-8", errors="backslashreplace", line_buffering=True)
@@ -302,22 +354,10 @@ def serve(fd):
     if os.environ.pop(AHEAD, None):
         warm()
     reseed()
-    sys.path[:0] = ["", magic.PACKAGES]
-    others = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = magic.PACKAGES + (os.pathsep + others if others else "")
+    sys.path.insert(0, "")
+    packages.find()
     kernel.channel.fd = fd
     kernel.serve()
-
-
-OWN_SITE = f"/.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-
-
-def places():
-    """Where packages may lie that an interpreter would find before the system's own."""
-    found = [magic.PACKAGES, os.environ.get("HOME", "") + OWN_SITE]
-    if "PYTHONPATH" in os.environ:
-        found += os.environ["PYTHONPATH"].split(os.pathsep)
-    return [place for place in found if place and os.access(place, os.F_OK)]
 
 
 def take_environment(variables):
@@ -354,10 +394,10 @@ def awake(env):
             os.environb[name] = given[name] = value
     if "threading" in sys.modules:
         sys.modules["threading"].main_thread()._set_native_id()
-    found = places()
-    sys.path += [place for place in found if place != magic.PACKAGES]
-    for place in found:
-        for name in imported:
-            if os.path.exists(f"{place}/{name}") or os.path.exists(f"{place}/{name}.py"):
-                return name.encode()
+    for name in packages.names():
+        if name in others:
+            return name.encode()
+    for name, (file, then) in others.items():
+        if stamp(file) != then:
+            return name.encode() or b"python3"
     return b""

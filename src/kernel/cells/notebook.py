@@ -1,7 +1,7 @@
-"""What cells take from IPython without thinking: its words for what to display, and get_ipython().
+"""What cells commonly use of IPython: its display functions, and get_ipython().
 
-IPython itself is used where it is installed, with our display in it. Where it is not, these are the
-names that cells are written with. Libraries are told that they do not run in IPython, which is so.
+If IPython is installed, it is used, with our display functions. Otherwise these are the names that
+cells expect. Libraries that check for IPython find that they do not run in it, which is correct.
 """
 import importlib.machinery
 import os

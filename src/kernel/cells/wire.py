@@ -1,4 +1,4 @@
-"""Frames between the kernel and whoever runs it; the C side is kernel/frame.h.
+"""Frames between the interpreter and the process that started it; the C side is kernel/frame.h.
 
 A frame is a head (length of the rest, type, flags, id; little endian) and fields: numbers of four
 bytes, texts and bytes behind their length.
@@ -8,8 +8,8 @@ import _thread
 import os
 import struct
 
-RUN, ENV, COPY = 1, 2, 3
-READY, DISPLAY, ERROR, DONE, COPIED = 128, 129, 130, 131, 132
+RUN, ENV, COPY, QUIESCE = 1, 2, 3, 4
+READY, DISPLAY, ERROR, DONE, COPIED, QUIESCED = 128, 129, 130, 131, 132, 133
 MAIN = 1  # flag of DISPLAY: the value of the last expression
 LIVE = 1  # flag of READY: it goes on where another kernel was
 HEAD = struct.Struct("<IHHI")
@@ -30,8 +30,8 @@ def pack(kind, ident, fields, flags=0):
 
 
 class Channel:
-    """The socket to the one who asks. A frame that was begun is brought to its end: any thread may
-    display something, and an interrupt may come at any time."""
+    """The socket to the caller. A frame that was begun is always completed: any thread may display
+    something, and an interrupt may come at any time."""
 
     def __init__(self, fd):
         self.fd = fd

@@ -1,6 +1,6 @@
-// A kernel of JavaScript as it lives beside the code that it runs: what cells find around them, how
-// values and errors are told. node.mjs and deno.mjs furnish it with what their programs do otherwise;
-// a thread of its own (drive.mjs) reads the line and has the cells evaluated.
+// The part of a JavaScript interpreter that runs in the same realm as the cells: the globals of cells,
+// and how values and errors are reported. node.mjs and deno.mjs pass what differs between their programs;
+// a separate thread (drive.mjs) reads the connection and evaluates the cells.
 
 import { Buffer } from 'node:buffer';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { provide } from './rewrite.mjs';
 import { DISPLAY, DONE, ERROR, MAIN, READY, send, writeAll } from './wire.mjs';
 
 const AHEAD = 'SANDGLASS_KERNEL_AHEAD'; // see runtime/runtimes.h
-const INNER_MAX = 8; // errors within an error that are told, and how deep
+const INNER_MAX = 8; // errors within an error that are reported, and how deep
 const PATIENCE_MS = 1000; // for the other thread, on a busy machine, to wait for a promise that has failed
 let current = null; // the run that is not done: { id, count, before }, the last of its environment
 let line = -1;
@@ -115,7 +115,7 @@ const calls = (heard) => ({
   },
   fail: (id, value, place) => {
     if (!isCurrent(id)) return;
-    rejections = rejections.filter((reason) => reason !== value); // it is told now
+    rejections = rejections.filter((reason) => reason !== value); // it is reported now
     end(id, asError(value), place);
   },
   refuse: (id, message, place) => { if (isCurrent(id)) end(id, Object.assign(new SyntaxError(message), { stack: `SyntaxError: ${message}` }), place); },
@@ -142,7 +142,7 @@ export class NoInput extends Error {
   }
 }
 
-/** Errors outside of the run itself, in a timer say: some end the run, all others are told. */
+/** Errors outside of the run itself, for example in a timer: some end the run, all others are reported. */
 export function stray(error) {
   if ((error instanceof Exit || error instanceof NoInput) && current !== null) return end(running(), error);
   writeAll(2, Buffer.from(`Uncaught ${describe(asError(error))}`.replace(/^Uncaught Uncaught/, 'Uncaught')));
@@ -176,7 +176,7 @@ function writeAtOnce() {
     };
 }
 
-/** Code that would leave, or ask somebody. */
+/** Replaces functions that would end the process or wait for input. */
 function stayAlone() {
   process.exit = (code) => { throw new Exit(code); };
   Object.defineProperty(process, 'stdin', { configurable: true, value: new stream.Readable({
@@ -201,8 +201,8 @@ function actAsFile(load, require) {
     resolve: (name) => pathToFileURL(require().resolve(name)).href }));
 }
 
-/** `lineFd`: where frames go; `heard`: says that an interrupt was dealt with; `marked(id)` hears which run is
- * under way, 0 for none; `load(name, options)` imports, `require()` gives the function of that name. */
+/** `lineFd`: where frames are written; `heard()` reports that an interrupt was handled; `marked(id)` sets the
+ * current run, 0 for none; `load(name, options)` imports, `require()` returns the function of that name. */
 export function furnish({ lineFd, heard = () => {}, marked = () => {}, load, require }) {
   line = lineFd;
   mark = marked;

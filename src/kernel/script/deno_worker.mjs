@@ -1,5 +1,5 @@
-// The Deno kernel's other thread; see drive.mjs. It speaks to V8's inspector as debuggers do, over
-// loopback, and hears interrupts.
+// The second thread of the Deno interpreter; see drive.mjs. It connects to V8's inspector over loopback,
+// as debuggers do, and handles interrupts.
 
 import { drive, plain } from './drive.mjs';
 import { PREFIX } from './deno_prefix.mjs';
@@ -74,5 +74,5 @@ onmessage = async ({ data: { url, line, version } }) => {
   const post = await connect(url);
   const control = { post, running: () => 0 };
   Deno.addSignalListener('SIGINT', () => interrupt(control).catch(() => {}));
-  await drive({ post, line, version, control, prefix: PREFIX, typed: true });
+  await drive({ post, line, version, control, prefix: PREFIX, typed: true, settles: false });
 };

@@ -12,7 +12,7 @@ const METHODS = [
   ['application/json', '_repr_json_'],
 ];
 const PICTURES = [['image/png', '89504e470d0a1a0a'], ['image/jpeg', 'ffd8ff']];
-const PARTS_MAX = 32; // see runtime/kernel.h
+const PARTS_MAX = 32; // see runtime/interpreter.h
 const BYTES_MAX = 32 << 20; // of a bundle; what is longer is left out, the text first cut
 const TEXT_MAX = 4 << 20;
 
@@ -43,7 +43,7 @@ function asJson(value) {
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 
 let shift = 0;
-/** Lines of a cell's first line are told without what a kernel puts before it. */
+/** Column numbers in a cell's first line are reported without the prefix that the interpreter adds. */
 export function shiftColumns(columns) {
   shift = columns;
 }

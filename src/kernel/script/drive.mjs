@@ -55,10 +55,11 @@ const argument = ({ objectId, unserializableValue, value }) =>
   objectId !== undefined ? { objectId } : unserializableValue !== undefined ? { unserializableValue } : { value };
 
 /** `post(method, params)` asks the inspector, `nudge()` has the main thread's queues move on, `prefix`
- * stands before every cell, `typed` says that JavaScript is TypeScript too. `control` takes what can be asked
+ * stands before every cell, `typed` says that JavaScript is TypeScript too, `settles` that promises settle
+ * before the first cell runs. `control` takes what can be asked
  * about it, before the first run: `running()`, the number of the run under way or 0, `call`, for functions of
  * around.mjs, and `stopped(id)`, for a run whose code was ended and will not say so. */
-export async function drive({ post, line, version, control, nudge = () => {}, prefix = '', typed = false }) {
+export async function drive({ post, line, version, control, nudge = () => {}, prefix = '', typed = false, settles = true }) {
   let count = 0;
   let running = 0;
   const { result: kernel } = await post('Runtime.evaluate', {
@@ -120,15 +121,16 @@ export async function drive({ post, line, version, control, nudge = () => {}, pr
   }
 
   Object.assign(control, { call, stopped, running: () => running });
-  // Whoever closes the line wants nobody to live on, however busy.
+  // When the peer closes the connection, end the process even if it is busy.
   receive(line, (type, id, [code, language, variables = '']) => {
     if (type === RUN) run(id, code, language, variables).catch(() => {});
     if (type === ENV) call('dress', plain(code)).catch(() => {});
   }, () => process.kill(process.pid, 'SIGKILL'));
-  // What is slow the first time happens before anybody waits for it.
+  // What is slow the first time is done before the first request.
   asScript('const warm = { text: "" };\nimport("warm")');
   await post('Runtime.evaluate', { expression: `${prefix}0`, replMode: true, awaitPromise: true });
-  await post('Runtime.callFunctionOn', { objectId: kernel.objectId, awaitPromise: true,
+  // With packages in node_modules, Deno settles no promise before code runs: its own is not waited for.
+  await post('Runtime.callFunctionOn', { objectId: kernel.objectId, awaitPromise: settles,
     functionDeclaration: 'function () { return this.warm(); }' });
   await call('ready', plain(version));
 }

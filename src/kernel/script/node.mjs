@@ -1,7 +1,6 @@
 // The Node kernel's main thread: node node.mjs. See around.mjs; node_worker.mjs drives it.
 
 import module from 'node:module';
-import { pathToFileURL } from 'node:url';
 import { end, furnish, here, Interrupted, rejected, running, stray } from './around.mjs';
 import { inspect } from './display.mjs';
 import { writeAll } from './wire.mjs';
@@ -11,32 +10,10 @@ process.reallyExit = () => process.kill(process.pid, 'SIGKILL');
 process.on('uncaughtException', stray);
 process.on('unhandledRejection', rejected);
 
-// Packages that were installed on demand are found by every module that does not find its own.
-const packages = pathToFileURL('/workspace/.sandglass/node/cell.js').href;
-const isPlain = (name) => /^(?:@[^/]+\/)?[^./:#][^:]*$/.test(name);
-
-/** Where the package lies that was installed; undefined without one. */
-function installed(name, context, next) {
-  try {
-    if (!context.conditions?.includes('require')) return next(name, { ...context, parentURL: packages });
-    return { url: pathToFileURL(module.createRequire(packages).resolve(name)).href, shortCircuit: true };
-  } catch {
-    return undefined;
-  }
-}
-
+// Modules are looked for from the working directory of the cells; packages.cjs looks where they are installed.
 module.registerHooks({
-  resolve(name, context, next) {
-    const own = context.parentURL === import.meta.url ? { ...context, parentURL: here() } : context;
-    if (!isPlain(name) || own.parentURL === packages) return next(name, own);
-    try {
-      return next(name, own);
-    } catch (error) {
-      const found = /MODULE_NOT_FOUND$/.test(error.code) ? installed(name, own, next) : undefined;
-      if (found === undefined) throw error;
-      return found;
-    }
-  },
+  resolve: (name, context, next) =>
+    next(name, context.parentURL === import.meta.url ? { ...context, parentURL: here() } : context),
 });
 /** `addon`: of kernel-node.node; `worker`: the other thread, which waits for a word. */
 export function start({ heard, marked, watch }, line, worker) {

@@ -2,7 +2,7 @@
 // or to export to. `import x from 'y'` and import() become calls of a function that imports on their
 // behalf, `export` is blanked out.
 //
-// That mode lets a name be declared again in the same way alone. So `const` is `let` at the top level,
+// In that mode a name can be declared again only with the same keyword. So `const` becomes `let` at the top level,
 // and a declaration that V8 refuses becomes an assignment.
 
 const CALL = '__sandglass_import';

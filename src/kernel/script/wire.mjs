@@ -1,5 +1,5 @@
-// Frames between a kernel and whoever runs it; the C side is kernel/frame.h, the Python one
-// cells/wire.py.
+// Frames between an interpreter and the process that started it. The C side is kernel/frame.h, the
+// Python side is cells/wire.py.
 
 import { Buffer } from 'node:buffer';
 import fs from 'node:fs';
@@ -21,7 +21,7 @@ function field(value) {
   return [...field(bytes.length), bytes];
 }
 
-/** Writes at once, so that a frame is on its way before the code after it runs. */
+/** Writes at once, so that a frame is sent before the code after it runs. */
 export function send(fd, type, id, fields, flags = 0) {
   const parts = fields.flatMap(field);
   const head = Buffer.alloc(HEAD);

@@ -36,7 +36,7 @@ const mountOf = (dir) => fs.readFileSync('/proc/self/mountinfo', 'utf8').split('
   .filter((line) => / - cgroup2? /.test(line)).map((line) => line.split(' ')[4])
   .filter((mount) => dir.startsWith(mount)).sort((a, b) => b.length - a.length)[0];
 
-/** Ids that are the jail's alone let the kernel count processes without a cgroup as well. */
+/** Ids that only this jail has let the kernel count processes without a cgroup as well. */
 async function forksHold(jail, options) {
   const { findings } = await jail.probe('fork_bomb', ['fork', 200], { ...options, pids: 24 });
   return findings.last.stopped_by === 'EAGAIN' && Number(findings.last.made) < 24;
@@ -47,7 +47,7 @@ function withoutController(name, holdsOtherwise) {
     if (!amRoot) skip('changing the mounts of the host needs root');
     const places = placesWith(name);
     if (places.length === 0) skip(`this host has no ${name} controller at all`);
-    if (places.some((place) => place.v2)) skip('one unified tree: a controller cannot be hidden alone');
+    if (places.some((place) => place.v2)) skip('one unified tree: a controller cannot be hidden separately');
     const hide = places.map(({ dir }) => `mount -t tmpfs -o ro none '${mountOf(dir)}'`).join(' && ');
     const options = { outer: onHostWhere(hide) };
     if (await holdsOtherwise?.(jail, options)) return;

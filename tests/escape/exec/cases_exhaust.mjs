@@ -9,7 +9,7 @@ import { assertControls, assertFindings, assertRan, eventually, outcome, signalN
 import { processes, withWord, zombies } from './clean.mjs';
 
 const MIB = 1 << 20;
-const DEADLINE_SLACK_MS = 15_000; /* far past deadline + grace; a hang is minutes */
+const DEADLINE_SLACK_MS = 150_000; /* far past deadline + grace, on a busy machine too; a hang is longer */
 let tokens = 0;
 const token = () => `tok${process.pid}x${++tokens}`;
 
@@ -53,13 +53,13 @@ async function assertOverAtDeadline(jail, args, options = {}) {
   const word = token();
   const began = Date.now();
   const result = await jail.probe('survivor', [...args, word],
-    { timeout: '1s', json: true, patience: 30_000, ...options });
+    { timeout: '3s', json: true, patience: 180_000, ...options });
   assert.equal(result.overdue, false, 'the deadline was not kept');
   assert.ok(Date.now() - began < DEADLINE_SLACK_MS, 'the deadline was not kept');
   assert.equal(result.findings.last.started, args[0], result.stderr);
   assert.equal(result.status, 124);
   assert.equal(result.json.reason, 'timeout');
-  await eventually(() => withWord(word).length === 0, 'all processes are gone', 5000);
+  await eventually(() => withWord(word).length === 0, 'all processes are gone');
 }
 
 const memoryAttack = (way, limit, most, extra = {}) => ({
@@ -102,7 +102,7 @@ export const cases = [
       const made = Number(found.last.made);
       assert.ok(made >= 8 && made < 32, `made ${made}`);
       assert.ok(most <= 32 + 4, `${most} processes seen from outside`);
-      await eventually(() => withWord(word).length === 0, 'all processes are gone', 5000);
+      await eventually(() => withWord(word).length === 0, 'all processes are gone');
     } })),
   { id: 'RES-01', title: 'the default limit of processes is 256', run: async (jail) => {
     const found = assertRan(await jail.probe('fork_bomb', ['fork', 400]));
@@ -115,7 +115,7 @@ export const cases = [
       ['/usr/bin/python3', '-c', 'import os,time\nfor i in range(200):\n try:\n  os.fork()\n except OSError: pass\n' +
         ' if os.getpid()%7==0: time.sleep(0.01)\ntime.sleep(60)'],
     ]) {
-      const result = await jail.run(command, { pids: 24, timeout: '2s', patience: 30_000 });
+      const result = await jail.run(command, { pids: 24, timeout: '2s', patience: 180_000 });
       assert.equal(result.status, 124, `${command[0]}: ${result.stderr.slice(-300)}`);
     }
   } },
@@ -129,25 +129,33 @@ export const cases = [
   memoryAttack('mmaps', '64m', 192),
   memoryAttack('child', '64m', 192, {}),
   memoryAttack('memfd', '64m', 192, { id: 'RES-03' }),
-  memoryAttack('pipes', '64m', 192, { id: 'RES-03' }),
+  memoryAttack('pipes', '16m', 28, { id: 'RES-03' }),
   memoryAttack('sockets', '64m', 1000, { id: 'RES-03' }),
   memoryAttack('shm', '64m', 192, { id: 'RES-03' }),
-  { id: 'RES-02', title: 'an endless stack ends the command alone', run: async (jail) => {
+  memoryAttack('semaphores', '16m', 28, { id: 'RES-03' }),
+  memoryAttack('watches', '16m', 28, { id: 'RES-03' }),
+  { id: 'RES-02', title: 'an endless stack ends only the command', run: async (jail) => {
     const result = await jail.probe('memory', ['stack', 64], { json: true });
     assert.equal(signalNumber(result.json.signal), 11, JSON.stringify(outcome(result.json)));
     assert.equal(result.status, 139);
   } },
-  { id: 'RES-02', title: 'python is told or ended when there is no such memory', run: async (jail) => {
+  { id: 'RES-02', title: 'python gets an error or is ended when memory is missing', run: async (jail) => {
     // Which of the two is the host's choice: it may promise more than it has.
     const result = await jail.run(['/usr/bin/python3', '-c',
       'try:\n bytearray(2**45)\nexcept MemoryError:\n print("told")'], { memory: '128m', json: true });
     if (result.json.stdout !== 'told\n') assertOom(result);
   } },
-  { id: 'RES-02', title: 'an oom in one jail leaves the neighbour alone', run: async (jail) => {
+  { id: 'RES-02', title: 'an oom in one jail does not affect the neighbour', run: async (jail) => {
     const neighbour = jail.start(['sh', '-c', 'read line; echo "got $line"'], { keepStdin: true });
     assertOom(await jail.probe('memory', ['touch', 192], { memory: '64m', json: true }));
     neighbour.stdin.end('hello\n');
     assert.equal((await neighbour.done).stdout, 'got hello\n');
+  } },
+  // With cgroup v1 this has a limit of its own, which is what refuses; with v2 it may end the command.
+  { id: 'RES-03', title: 'memory of connections ends at the limit', run: async (jail) => {
+    const result = await jail.probe('memory', ['tcp', 100], { memory: '64m', json: true });
+    const taken = Number(result.findings.last.tcp_mib);
+    assert.ok(taken > 0 && taken <= 80, `${taken} MiB lie in connections`);
   } },
   { id: 'RES-03', title: 'locked memory ends at the limit', run: async (jail) => {
     const found = assertRan(await jail.probe('memory', ['mlock', 8]));
@@ -193,7 +201,7 @@ export const cases = [
   { id: 'RES-06', title: 'a flood without end is over at the deadline', run: async (jail) => {
     for (const [way, neverRead] of [['out', false], ['both', true], ['out', true], ['bytes', false]]) {
       const result = await jail.run(['/opt/probes/probe_flood', way, '0'],
-        { timeout: '1s', neverRead, patience: 30_000, json: way === 'bytes' });
+        { timeout: '1s', neverRead, patience: 180_000, json: way === 'bytes' });
       assert.equal(result.overdue, false, `${way}: nobody reads, so it never ended`);
       assert.equal(result.status, 124, `${way} ${neverRead}: ${result.stderr.slice(-300)}`);
     }
@@ -205,10 +213,10 @@ export const cases = [
   ...['daemon', 'respawn'].map((way) => ({
     id: 'RES-07', title: `${way}: the command ends with its leader, the rest with the jail`, run: async (jail) => {
       const word = token();
-      const result = await jail.probe('survivor', [way, word], { json: true, timeout: '20s', patience: 30_000 });
+      const result = await jail.probe('survivor', [way, word], { json: true, timeout: '120s', patience: 180_000 });
       assertRan(result);
       assert.equal(result.status, 0);
-      await eventually(() => withWord(word).length === 0, 'all processes are gone', 5000);
+      await eventually(() => withWord(word).length === 0, 'all processes are gone');
     } })),
   { id: 'RES-07', title: 'killing the caller takes the jail along', run: async (jail) => {
     for (const signal of ['SIGKILL', 'SIGTERM', 'SIGHUP']) {
@@ -218,7 +226,7 @@ export const cases = [
       const caller = withWord(word).find((p) => p.command.includes(' exec ') && p.name === 'sandglass');
       process.kill(caller?.pid ?? child.pid, signal);
       await child.done;
-      await eventually(() => withWord(word).length === 0, `all are gone after ${signal}`, 10_000);
+      await eventually(() => withWord(word).length === 0, `all are gone after ${signal}`);
     }
   } },
   { id: 'RES-08', title: 'unreaped children leave no zombie', run: async (jail) => {
@@ -227,7 +235,7 @@ export const cases = [
     const found = assertRan(await jail.probe('survivor', ['zombies', count], { pids: SOAK ? 1024 : 200 }));
     assert.ok(Number(found.last.zombies) >= 100, found.last.zombies);
     await assertOverAtDeadline(jail, ['zombies', 150]);
-    await eventually(() => zombies().length <= before, 'no zombie more than before', 5000);
+    await eventually(() => zombies().length <= before, 'no zombie more than before');
   } },
 
   holdAttack('files', 2000, 1024),
@@ -235,13 +243,32 @@ export const cases = [
   holdAttack('epolls', 2000, 1024, ['EMFILE', 'ENOSPC', 'ENOMEM', 'EINVAL']),
   holdAttack('timers', 2000, 1024),
   holdAttack('eventfds', 2000, 1024),
+  holdAttack('instances', 2000, 1024),
+  holdAttack('inotify', 17000, 16384),
+  holdAttack('posix_timers', 2000, 1024, ['EAGAIN']),
+  holdAttack('signals', 2000, 1024, ['EAGAIN']),
+  // Counted per user: with privilege a jail that has used up its own leaves those of the next.
+  ...['instances', 'posix_timers', 'signals'].map((kind) => ({
+    id: 'RES-09', title: `${kind} of one jail are not those of its neighbour`, run: async (jail) => {
+      if (jail.account.name !== 'root') return;
+      const holder = jail.start(['/opt/probes/probe_hold_fds', kind, '2000', 'hold'], { keepStdin: true });
+      await new Promise((resolve, reject) => {
+        let text = '';
+        holder.stdout.on('data', (data) => { text += data; if (text.includes('done=1')) resolve(); });
+        holder.done.then((over) => reject(new Error(`it ended: ${over.stderr}`)));
+      });
+      assertFindings(assertRan(await jail.probe('hold_fds', [kind, 4])), { got: '4' });
+      holder.stdin.end();
+      const over = await holder.done;
+      assert.match(over.stdout, /stopped_by=(EMFILE|EAGAIN)\n/, over.stdout + over.stderr);
+    } })),
   { id: 'RES-09', title: 'descriptors in flight end at the limit', run: async (jail) => {
     const count = () => Number(fs.readFileSync('/proc/sys/fs/file-nr', 'utf8').split('\t')[0]);
     const before = count();
     const found = assertRan(await jail.probe('hold_fds', ['passed', 20000]));
     assert.ok(Number(found.last.got) < 20000, `${found.last.got} in flight`);
     assertFindings(found, { stopped_by: ['ETOOMANYREFS', 'EMFILE', 'ENFILE'] });
-    await eventually(() => count() < before + 2048, 'files are given back', 10_000);
+    await eventually(() => count() < before + 2048, 'files are given back');
   } },
   holdAttack('ptys', 100, 16, ['ENOSPC']),
   { id: 'RES-10', title: 'a terminal that nobody reads holds back', run: async (jail) => {
@@ -272,6 +299,6 @@ export const cases = [
       const result = await jail.run(['true']);
       assert.equal(result.status, 0, `run ${i}: ${result.stderr}`);
     }
-    await eventually(() => files() < before + 2048, 'files are given back', 10_000);
+    await eventually(() => files() < before + 2048, 'files are given back');
   } },
 ];

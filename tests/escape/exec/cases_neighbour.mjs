@@ -7,7 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { host, SOAK, sized } from './jail.mjs';
 import { assertControls, assertFindings, assertRan } from './check.mjs';
 
-const kernelLines = () => host('dmesg').stdout.split('\n').length;
+/** Lines about refusals; disks that are mounted meanwhile and processes out of memory have theirs. */
+const kernelLines = () => host('dmesg').stdout.split('\n')
+  .filter((line) => /audit|seccomp|landlock|apparmor|denied|callbacks suppressed|IN=\S* OUT=/i.test(line)).length;
 
 /** Wall times in ms of one short command each 200 ms, sorted. */
 async function shortRuns(jail, count) {
@@ -33,7 +35,7 @@ const noise = {
 
 // A figure, so only at full size and on a machine that does nothing else.
 const neighbours = Object.entries(noise).map(([name, command]) => ({
-  id: 'P9', title: `a ${name} storm leaves the neighbour's time alone`, run: async (jail) => {
+  id: 'P9', title: `a ${name} storm does not take the neighbour's time`, run: async (jail) => {
     const quiet = p99(await shortRuns(jail, 50));
     const noisy = jail.start(command, { timeout: '20s', patience: 60_000 });
     await sleep(500);
@@ -48,7 +50,7 @@ export const cases = [
   { id: 'RES-05', title: 'a storm of refusals is noted nowhere', run: async (jail) => {
     const count = sized(20_000, 1_000_000);
     const before = kernelLines();
-    const result = await jail.probe('denied_storm', [count], { json: true, timeout: '120s', patience: 150_000 });
+    const result = await jail.probe('denied_storm', [count], { json: true, timeout: '120s', patience: 300_000 });
     const found = assertRan(result);
     assertFindings(found, { calls: String(count), connections: String(count) });
     assertControls(found);

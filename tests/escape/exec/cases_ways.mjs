@@ -42,7 +42,7 @@ async function listening(name) {
 /** Runs a command line under a terminal of its own and gives what the terminal showed. */
 export function underTerminal(jail, command, options = {}) {
   const limits = jail.account.unlimited ? { memory: 'none', cpus: 'none' } : {};
-  const inner = [bin, ...execArgs({ timeout: '20s', ro: [`${probes}:/opt/probes`], ...limits, ...options }, command)];
+  const inner = [bin, ...execArgs({ timeout: '120s', ro: [`${probes}:/opt/probes`], ...limits, ...options }, command)];
   const quoted = inner.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
   const line = options.after ? `${quoted}; ${options.after}` : `exec ${quoted}`;
   const [program, ...args] = asAccount(jail.account, ['script', '-qefc', line, '/dev/null']);
@@ -53,7 +53,7 @@ export function underTerminal(jail, command, options = {}) {
   child.stdout.on('data', (data) => { output += data; child.emit('shown', output); });
   child.stderr.on('data', (data) => { output += data; });
   child.stdin.on('error', () => {});
-  const limit = setTimeout(() => child.kill('SIGKILL'), 60_000);
+  const limit = setTimeout(() => child.kill('SIGKILL'), 240_000);
   child.done = new Promise((resolve) => child.on('close', (status) => {
     clearTimeout(limit);
     resolve({ status, output: output.replaceAll('\r', '') });
@@ -202,7 +202,7 @@ export const cases = [
       // The shell behind the jail would run what was pushed into its input.
       const child = underTerminal(jail, ['/opt/probes/probe_tty_inject', marker],
         { tty, after: 'echo next; line=$(head -n 1); echo "line:$line:"' });
-      await eventually(() => child.shown().includes('next'), `the shell goes on (${child.shown()})`, 30_000);
+      await eventually(() => child.shown().includes('next'), `the shell goes on (${child.shown()})`);
       child.stdin.write('typed by hand\n');
       const { output } = await child.done;
       assert.match(output, /done=1/);

@@ -1,13 +1,11 @@
 // Verdicts shared by the cases.
 
 import assert from 'node:assert/strict';
-import { MUST_WORK } from './jail.mjs';
 
 export class Skip extends Error {}
 
-/** A case that this host cannot run says so; SG_MUST_WORK=1 makes that a failure. */
+/** A case that this host cannot run says so; tests/skips.txt lists the reasons that the gate accepts. */
 export function skip(reason) {
-  if (MUST_WORK) assert.fail(`cannot run here: ${reason}`);
   throw new Skip(reason);
 }
 
@@ -56,7 +54,7 @@ export function signalNumber(signal) {
   return typeof signal === 'number' ? signal : names[signal] ?? names[`SIG${signal}`] ?? null;
 }
 
-export async function eventually(condition, what, ms = 10_000) {
+export async function eventually(condition, what, ms = 120_000) {
   const { setTimeout: sleep } = await import('node:timers/promises');
   for (const start = Date.now(); Date.now() - start < ms; await sleep(20)) {
     const value = await condition();

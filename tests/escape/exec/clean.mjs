@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { accounts, amRoot, bin, cgroupPlaces, cgroupsBelow } from './jail.mjs';
 
-const GRACE_MS = 5000;
+const GRACE_MS = 60_000;
 
 function read(file) {
   try { return fs.readFileSync(file, 'utf8'); } catch { return ''; }

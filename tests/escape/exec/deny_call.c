@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         return 125;
     build(argv[1]);
     struct program program = {used, code};
-    /* Root may filter without it; anybody else gives up set-id programs, which is no loss here. */
+    /* Root may filter without it; other users give up set-id programs, which is no loss here. */
     if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return 125;
     if (prctl(PR_SET_SECCOMP, 2, &program) < 0)

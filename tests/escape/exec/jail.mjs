@@ -1,4 +1,4 @@
-// Runs `sandglass exec` from outside, as root or as somebody, and tells what it left behind.
+// Runs `sandglass exec` from outside, as root or as another user, and reports what it left behind.
 //
 // Only the command line is known here. Everything a run may touch on the host is either private to
 // this process (home, temporary directory, workspace) or compared before and after.
@@ -13,12 +13,11 @@ import { skip } from './check.mjs';
 export const SOAK = Number(process.env.SG_SOAK ?? 0) > 0;
 /** A size: the small one, or with SG_SOAK=N an N-th of the full one, if that is more. */
 export const sized = (small, full) => SOAK ? Math.max(small, Math.floor(full / Number(process.env.SG_SOAK))) : small;
-export const MUST_WORK = process.env.SG_MUST_WORK === '1';
 const NOBODY = 65534;
 const KEEP = 64 << 20; /* a flood is read to its end, not kept */
 const amRoot = process.getuid() === 0;
 
-/** A place on the host that anybody may enter: the build tree may lie in somebody's 0700 home. */
+/** A place on the host that every user may enter: the build tree may be in a home directory with mode 0700. */
 export const stage = fs.mkdtempSync(path.join(os.tmpdir(), 'escape-'));
 fs.chmodSync(stage, 0o755);
 process.on('exit', () => fs.rmSync(stage, { recursive: true, force: true }));
@@ -188,7 +187,7 @@ export class Jail {
       if (options.memory ?? options.cpus) skip('this user has no cgroups to hold limits');
       options = { ...options, memory: 'none', cpus: 'none' };
     }
-    const withProbes = { timeout: '20s', ...options, ro: [`${probes}:/opt/probes`, ...(options.ro ?? [])] };
+    const withProbes = { timeout: '120s', ...options, ro: [`${probes}:/opt/probes`, ...(options.ro ?? [])] };
     const inner = [...(options.wrap ?? []), bin, ...execArgs(withProbes, command)];
     const argv = options.outer
       ? [...options.outer, ...asAccount(this.account, inner, options)]
@@ -211,9 +210,9 @@ export class Jail {
       child.stdin.on('error', () => {});
       if (!options.keepStdin) child.stdin.end(options.stdin ?? '');
     }
-    // A jail that does not end is a finding, not a reason to wait for ever.
+    // A jail that does not end is a finding, not a reason to wait forever.
     const limit = setTimeout(() => { child.overdue = true; child.kill('SIGKILL'); },
-      options.patience ?? 60_000);
+      options.patience ?? 240_000);
     const over = new Promise((resolve) => {
       child.on('error', (error) => resolve([null, String(error)]));
       child.on(options.neverRead ? 'exit' : 'close', (...end) => resolve(end));

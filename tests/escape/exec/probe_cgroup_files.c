@@ -1,4 +1,4 @@
-/* ISO-10: find the switches of any cgroup tree and write to them; mount one where there is none. */
+/* ISO-10: find the switches of any cgroup tree and write to them; mount one where it is missing. */
 
 #include "finding.h"
 

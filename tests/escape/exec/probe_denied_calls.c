@@ -13,7 +13,7 @@
 /* Not in every libc's list. */
 enum { NR_process_madvise = 440, NR_quotactl_fd = 443, NR_lookup_dcookie = 212 };
 
-static void kernel(void)
+static void interpreter(void)
 {
     static char attr[128];
     attr[0] = 1; /* a type that is neither 0 nor absurd */
@@ -145,7 +145,7 @@ static void terminal_ioctls(void)
 
 int main(void)
 {
-    kernel();
+    interpreter();
     clocks();
     keys();
     processes();

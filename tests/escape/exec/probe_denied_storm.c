@@ -1,5 +1,5 @@
 /* RES-05: make COUNT calls that the filter refuses, and as many connections that nobody may make:
- * probe_denied_storm COUNT. Whoever notes each of them down has lost. */
+ * probe_denied_storm COUNT. A host that logs each of them is slowed down. */
 
 #include "finding.h"
 

@@ -1,5 +1,5 @@
 /* RES-06, RES-10: output without end or measure: probe_flood out|both|line|bytes|pty MOST, MOST in
- * KiB (for bytes: in bytes); 0 is for ever. */
+ * KiB (for bytes: in bytes); 0 is forever. */
 
 #include "finding.h"
 

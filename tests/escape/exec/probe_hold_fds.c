@@ -1,13 +1,17 @@
 /* RES-09, RES-10: open as many of one kind of descriptor as one gets:
- * probe_hold_fds files|sockets|epolls|inotify|timers|eventfds|ptys|passed MOST. */
+ * probe_hold_fds
+ * files|sockets|epolls|inotify|timers|eventfds|ptys|passed|instances|posix_timers|signals MOST
+ * [hold]. With `hold` it keeps them until its input ends. */
 
 #include "finding.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 
 static int open_file(void)
 {
@@ -49,8 +53,10 @@ static int add_watch(void)
         fd = inotify_init1(0);
     (void)snprintf(path, sizeof path, "/tmp/w%d", n++);
     int made = open(path, O_CREAT | O_WRONLY, 0644);
+    if (fd < 0 || made < 0)
+        return -1;
     (void)close(made);
-    return fd < 0 || made < 0 ? -1 : inotify_add_watch(fd, path, IN_ALL_EVENTS);
+    return inotify_add_watch(fd, path, IN_ALL_EVENTS);
 }
 
 /* Descriptors in flight belong to no process: each socket carries the one before it, closed here.
@@ -82,13 +88,35 @@ static int pass_one(void)
     return last;
 }
 
+static int open_instance(void)
+{
+    return inotify_init1(0);
+}
+
+static int make_timer(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1};
+    timer_t timer;
+    return timer_create(CLOCK_MONOTONIC, &event, &timer);
+}
+
+static int queue_signal(void)
+{
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGRTMIN + 1);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return sigqueue(getpid(), SIGRTMIN + 1, (union sigval){0});
+}
+
 static const struct {
     const char *name;
     int (*get)(void);
 } kinds[] = {
-    {"files", open_file},   {"sockets", open_socket}, {"epolls", open_epoll},
-    {"timers", open_timer}, {"eventfds", open_event}, {"ptys", open_pty},
-    {"inotify", add_watch}, {"passed", pass_one},
+    {"files", open_file},         {"sockets", open_socket},  {"epolls", open_epoll},
+    {"timers", open_timer},       {"eventfds", open_event},  {"ptys", open_pty},
+    {"inotify", add_watch},       {"passed", pass_one},      {"instances", open_instance},
+    {"posix_timers", make_timer}, {"signals", queue_signal},
 };
 
 int main(int argc, char **argv)
@@ -102,5 +130,9 @@ int main(int argc, char **argv)
     say("got", "%ld", got);
     say("stopped_by", "%s", got == most ? "most" : errno_name(e));
     say("done", "1");
+    char byte;
+    if (argc > 3 && strcmp(argv[3], "hold") == 0)
+        while (read(STDIN_FILENO, &byte, 1) > 0)
+            ;
     return 0;
 }

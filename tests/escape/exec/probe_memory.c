@@ -1,10 +1,15 @@
 /* RES-02, RES-03: take memory in one of its forms until refused, killed or at MOST MiB:
- * probe_memory touch|mmaps|stack|memfd|pipes|sockets|shm|mlock|child MOST. */
+ * probe_memory touch|mmaps|stack|memfd|pipes|sockets|tcp|shm|mlock|semaphores|watches|child
+ * MOST. */
 
 #include "finding.h"
 
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 
@@ -63,14 +68,15 @@ static bool memfd(long i)
 
 static bool pipes(long i)
 {
-    static char bytes[65536];
-    int ends[2];
-    if (pipe2(ends, O_NONBLOCK) < 0)
-        return false;
-    (void)fcntl(ends[1], 1031 /* F_SETPIPE_SZ */, MIB);
+    static char bytes[65536]; /* what a pipe holds, and it cannot be made to hold more */
     report(i);
-    while (write(ends[1], bytes, sizeof bytes) > 0)
-        ;
+    for (size_t sum = 0; sum < MIB; sum += sizeof bytes) {
+        int ends[2];
+        if (pipe2(ends, O_NONBLOCK) < 0)
+            return false;
+        while (write(ends[1], bytes, sizeof bytes) > 0)
+            ;
+    }
     return true;
 }
 
@@ -87,6 +93,38 @@ static bool sockets(long i)
     return true;
 }
 
+/* Both ends of a connection to oneself, with as much in between as the kernel takes. */
+static bool tcp(long i)
+{
+    static char bytes[65536];
+    static long long total;
+    static int server = -1;
+    static struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof at;
+    int size = 8 * MIB;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (server < 0) {
+        server = socket(AF_INET, SOCK_STREAM, 0);
+        (void)setsockopt(server, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+        if (bind(server, (struct sockaddr *)&at, len) < 0 || listen(server, 512) < 0 ||
+            getsockname(server, (struct sockaddr *)&at, &len) < 0)
+            return false;
+    }
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    (void)setsockopt(client, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    if (client < 0 || connect(client, (struct sockaddr *)&at, len) < 0)
+        return false;
+    for (int tries = 0; tries < 20; tries++) {
+        ssize_t sent;
+        while ((sent = send(client, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+            total += sent;
+        (void)usleep(1000);
+    }
+    say("tcp_mib", "%lld", total / MIB);
+    report(i);
+    return true;
+}
+
 static bool shm(long i)
 {
     int id = shmget(IPC_PRIVATE, MIB, IPC_CREAT | 0600);
@@ -95,6 +133,31 @@ static bool shm(long i)
         return false;
     report(i);
     memset(p, (int)i | 1, MIB);
+    return true;
+}
+
+/* Sets of 16,384: each semaphore has 64 bytes. */
+static bool semaphores(long i)
+{
+    report(i);
+    return semget(IPC_PRIVATE, 16384, IPC_CREAT | 0600) >= 0;
+}
+
+/* 8,192 watches of epoll, with at least 128 bytes each: 512 descriptors in 16 instances. */
+static bool watches(long i)
+{
+    static int fds[512], len;
+    report(i);
+    for (; len < 512; len++)
+        if ((fds[len] = eventfd(0, 0)) < 0)
+            return false;
+    for (int n = 0; n < 16; n++) {
+        int epoll = epoll_create1(0);
+        struct epoll_event event = {.events = EPOLLIN};
+        for (int at = 0; at < len; at++)
+            if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fds[at], &event) < 0)
+                return false;
+    }
     return true;
 }
 
@@ -109,8 +172,12 @@ static const struct {
     const char *name;
     bool (*take)(long i);
 } ways[] = {
-    {"touch", touch},     {"mmaps", mmaps}, {"memfd", memfd}, {"pipes", pipes},
-    {"sockets", sockets}, {"shm", shm},     {"mlock", lock},  {"stack", stack},
+    {"touch", touch},     {"mmaps", mmaps},
+    {"memfd", memfd},     {"pipes", pipes},
+    {"sockets", sockets}, {"shm", shm},
+    {"mlock", lock},      {"stack", stack},
+    {"tcp", tcp},         {"semaphores", semaphores},
+    {"watches", watches},
 };
 
 static void take(const char *way, long most)

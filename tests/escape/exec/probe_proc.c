@@ -1,5 +1,5 @@
 /* ISO-11: read what /proc hides, write what it protects. Files of other processes than this one and
- * init are left alone; opening for writing is enough to know, except where a value is named. */
+ * init are left out; opening for writing is enough to know, except where a value is named. */
 
 #include "finding.h"
 
@@ -10,12 +10,15 @@ static const char *const masked[] = {
     "acpi",        "asound",  "kcore",      "keys",        "key-users",     "kmsg",
     "timer_list",  "scsi",    "interrupts", "timer_stats", "latency_stats", "sched_debug",
     "kallsyms",    "modules", "config.gz",  "iomem",       "ioports",       "slabinfo",
-    "vmallocinfo", "swaps",   "partitions", "diskstats",   "pagetypeinfo",
+    "vmallocinfo", "swaps",   "partitions", "diskstats",   "pagetypeinfo",  "locks",
 };
 
 static void read_masked(void)
 {
     char path[128], name[128], bytes[4096];
+    /* So that there is one to be told of. */
+    struct flock lock = {.l_type = F_WRLCK};
+    (void)fcntl(open("/tmp/held", O_RDWR | O_CREAT, 0600), F_SETLK, &lock);
     for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
         (void)snprintf(path, sizeof path, "/proc/%s", masked[i]);
         (void)snprintf(name, sizeof name, "mask.%s", masked[i]);

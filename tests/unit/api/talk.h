@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/http.h"
+#include "api/http/http.h"
 #include "test.h"
 
 struct fixture {

@@ -1,10 +1,10 @@
 /* Bodies and answers that are longer than memory should be, and those that come over time. */
 
-#include "api/flow.h"
+#include "api/http/flow.h"
 
-#include "api/events.h"
+#include "api/http/events.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "talk.h"
 
 struct tape {
@@ -27,6 +27,13 @@ static int on_bytes(UNUSED void *ctx, struct str bytes, struct err *err)
     if (tape.is_slow)
         request_pause_body(tape.request);
     return tape.fails ? err_set(err, ERR_NO_SPACE, "the disk is full") : 0;
+}
+
+static void reply_text(struct request *request, int status, const char *text)
+{
+    struct buf body = {0};
+    buf_put_cstr(&body, text);
+    reply_body(request, status, "text/plain; charset=utf-8", &body);
 }
 
 static void on_end(UNUSED void *ctx)
@@ -420,7 +427,7 @@ TEST(a_client_that_leaves_closes_the_flow)
     (void)close(fix.client);
     while (tape.gone == 0)
         step(&fix, 1);
-    reply_text(tape.request, 200, "nobody hears it");
+    reply_text(tape.request, 200, "not received");
     step(&fix, 20);
     CHECK_INT(http_counts(fix.http).running, 0);
     fix.client = -1;
@@ -484,7 +491,7 @@ TEST(bodies_and_queries_are_checked_against_the_row)
     CHECK(says(post(&fix, "{\"name\":\"a\",\"count\":12}"), "a 12"));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"count\":12"), "400 Bad Request"));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"cuont\":12}"),
-               "there is no property \\\"cuont\\\"; did you mean 'count'?"));
+               "unknown property \\\"cuont\\\"; did you mean 'count'?"));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"cuont\":12}"), "\"path\":\"cuont\""));
     CHECK(says(post(&fix, "{\"name\":\"a\",\"count\":-2}"), "\"path\":\"count\""));
     CHECK(says(post(&fix, "{\"count\":2}"), "\"path\":\"name\""));
@@ -492,14 +499,14 @@ TEST(bodies_and_queries_are_checked_against_the_row)
     answer = ASK(&fix, "POST /checked HTTP/1.1\r\n" T "Content-Length: 2\r\n\r\n{}");
     CHECK(says(answer, "415 "));
     answer = ASK(&fix, "GET /down?lenght=1 HTTP/1.1\r\n" T "\r\n");
-    CHECK(says(answer, "there is no query parameter 'lenght'; did you mean 'length'?"));
+    CHECK(says(answer, "unknown query parameter 'lenght'; did you mean 'length'?"));
     answer = ASK(&fix, "GET /down?length=x HTTP/1.1\r\n" T "\r\n");
     CHECK(says(answer, "400 Bad Request") && says(answer, "\"path\":\"length\""));
     CHECK(!closed);
     close_server(&fix);
 }
 
-TEST(a_token_opens_its_own_scopes_alone)
+TEST(a_token_opens_only_its_own_scopes)
 {
     struct fixture fix = {0};
     bool closed;

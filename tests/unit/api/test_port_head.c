@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "api/port_head.h"
+#include "api/ports/port_head.h"
 
 static void add(struct request *request, const char *name, const char *value)
 {

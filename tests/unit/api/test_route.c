@@ -1,4 +1,4 @@
-#include "api/route.h"
+#include "api/route/route.h"
 
 #include "test.h"
 

@@ -1,4 +1,4 @@
-#include "api/strict.h"
+#include "api/http/strict.h"
 
 #include "test.h"
 

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/tunnel.h"
+#include "api/ports/tunnel.h"
 #include "base/fd.h"
 #include "io/loop.h"
 

@@ -1,7 +1,7 @@
 /* WebSocket against a peer that does everything wrong that can be done wrong: the mandatory cases
  * of the Autobahn suite (groups 1 to 7, 9, 10), written out. */
 
-#include "api/ws.h"
+#include "api/http/ws.h"
 
 #include "base/err.h"
 #include "talk.h"

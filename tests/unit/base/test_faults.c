@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/crypto/hash.h"
+#include "base/crypto/secret.h"
 #include "base/fd.h"
-#include "base/hash.h"
-#include "base/secret.h"
 #include "base/sys.h"
 
 #ifdef SG_FAULTS
@@ -36,13 +36,13 @@ static int replace_and_read(int dir_fd, struct err *err)
     AUTO_BUF struct buf bytes = {0};
     if (buf_read_all(&bytes, fd, err) < 0)
         return -1;
-    char hex[HASH_HEX_SIZE];
-    if (lseek(fd, 0, SEEK_SET) < 0 || hash_sha256_fd(fd, hex, err) < 0)
+    unsigned char digest[HASH_SHA512_SIZE];
+    if (lseek(fd, 0, SEEK_SET) < 0 || hash_sha512_fd(fd, digest, err) < 0)
         return -1;
     char below[512], deep[512];
     (void)snprintf(deep, sizeof deep, "%s/deep", test_tmpdir());
     (void)snprintf(below, sizeof below, "%s/deep/er", test_tmpdir());
-    (void)rmdir(below); /* made anew each time */
+    (void)rmdir(below); /* created again each time */
     (void)rmdir(deep);
     if (fd_make_dirs(below, 0700, err) < 0)
         return -1;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -78,4 +79,45 @@ TEST(fd_write_all_reports_a_full_disk)
     struct err err = {0};
     AUTO_CLOSE int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
     CHECK_ERR(fd_write_all(full, STR("x"), &err), ERR_NO_SPACE);
+}
+
+static int make_true(mode_t mode)
+{
+    struct err err = {0};
+    AUTO_CLOSE int from = open("/bin/true", O_RDONLY | O_CLOEXEC);
+    AUTO_BUF struct buf bytes = buf_with_limit(16 << 20);
+    CHECK_OK(buf_read_all(&bytes, from, &err));
+    int fd = fd_sealed_program("true", buf_str(&bytes), mode, &err);
+    CHECK(fd >= 0);
+    return fd;
+}
+
+TEST(fd_sealed_program_cannot_be_changed)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL, EXEC = 0x20 };
+    struct stat st;
+    AUTO_CLOSE int fd = make_true(0111);
+    CHECK_INT(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    CHECK_INT(fstat(fd, &st), 0);
+    CHECK_INT(st.st_mode & 07777, 0111);
+    CHECK_INT(fcntl(fd, F_GET_SEALS) & SEALS, SEALS);
+    CHECK_INT(pwrite(fd, "x", 1, 0), -1);
+    CHECK_INT(ftruncate(fd, 0), -1);
+    CHECK_INT(ftruncate(fd, st.st_size + 1), -1);
+    if ((fcntl(fd, F_GET_SEALS) & EXEC) != 0) /* since Linux 6.3 */
+        CHECK_INT(fchmod(fd, 0444), -1);
+}
+
+TEST(fd_sealed_program_runs)
+{
+    AUTO_CLOSE int fd = make_true(0555);
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *argv[] = {(char[]){"true"}, NULL}, *env[] = {NULL};
+        (void)fexecve(fd, argv, env);
+        _exit(127);
+    }
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK_INT(status, 0);
 }

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "base/json.h"
-#include "base/json_text.h"
+#include "base/format/json.h"
+#include "base/format/json_text.h"
 
 static void check_round_trip(const char *text, const char *expected)
 {
@@ -90,6 +90,43 @@ TEST(json_readers_tell_kinds_apart)
     CHECK(!json_to_str(json_get(value, "absent"), &s));
     CHECK_INT(json_kind(json_get(value, "z")), JSON_KIND_NULL);
     CHECK_INT(json_len(value), 5);
+}
+
+TEST(an_integer_is_one_however_it_is_written)
+{
+    static const struct {
+        const char *text;
+        bool is_integer;
+        int64_t n;
+    } rows[] = {
+        {"2", true, 2},
+        {"2.0", true, 2},
+        {"2e0", true, 2},
+        {"20E-1", true, 2},
+        {"-0.0", true, 0},
+        {"-1.0", true, -1},
+        {"9007199254740992.0", true, INT64_C(9007199254740992)},
+        {"-9007199254740992.0", true, -INT64_C(9007199254740992)},
+        {"9223372036854775807", true, INT64_MAX},
+        {"2.5", false, 0},
+        {"1e-9", false, 0},
+        {"9007199254740994.0", false, 0},
+        {"1e300", false, 0},
+        {"-1e19", false, 0},
+        {"true", false, 0},
+        {"\"2\"", false, 0},
+        {"null", false, 0},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct err err = {0};
+        AUTO_JSON struct json_t *value = NULL;
+        int64_t n = -7;
+        CHECK_OK(json_parse(str_of(rows[i].text), &value, &err));
+        CHECK_INT(json_to_i64(value, &n), rows[i].is_integer);
+        CHECK_INT(n, rows[i].is_integer ? rows[i].n : -7);
+    }
+    int64_t n = 1;
+    CHECK(!json_to_i64(NULL, &n) && n == 1);
 }
 
 TEST(json_writing_survives_any_bytes)
@@ -186,4 +223,16 @@ TEST(json_pretty_printing)
     json_end_object(&out);
     json_end_object(&out);
     CHECK_CSTR(buf_cstr(&buf), "{\n  \"a\": 1,\n  \"b\": [\n    true\n  ],\n  \"c\": {}\n}");
+}
+
+TEST(json_put_texts_writes_an_array)
+{
+    AUTO_BUF struct buf text = {0};
+    struct json_out out = {.buf = &text};
+    const struct str texts[] = {STR("a"), STR("\"")};
+    json_begin_object(&out);
+    json_key(&out, "none"), json_put_texts(&out, NULL, 0);
+    json_key(&out, "two"), json_put_texts(&out, texts, countof(texts));
+    json_end_object(&out);
+    CHECK_STR(buf_str(&text), "{\"none\":[],\"two\":[\"a\",\"\\\"\"]}");
 }

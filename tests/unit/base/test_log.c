@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/log.h"
 
 static int log_pipe(void)
@@ -68,13 +68,6 @@ TEST(log_writes_one_json_object_a_line)
     CHECK(json_to_str(json_get(line, "level"), &value) && str_eq(value, STR("error")));
     CHECK(json_to_str(json_get(line, "huge"), &value) && value.len == LOG_VALUE_MAX);
     CHECK_INT(str_find_char(buf_str(&out), '\n'), out.len - 1);
-}
-
-TEST(log_levels_have_names)
-{
-    enum log_level level;
-    CHECK(log_level_of_name(STR("debug"), &level) && level == LOG_DEBUG);
-    CHECK(!log_level_of_name(STR("loud"), &level));
 }
 
 TEST(log_leaves_out_what_comes_too_often)

@@ -82,6 +82,27 @@ TEST(buf_composes_and_hands_over)
     CHECK_CSTR(empty, "");
 }
 
+TEST(container_of_finds_the_whole)
+{
+    struct whole {
+        char before[3];
+        int64_t member, other;
+    } whole = {.other = 7};
+    int64_t *member = &whole.member, *other = &whole.other;
+    CHECK(CONTAINER_OF(member, struct whole, member) == &whole);
+    CHECK_INT(CONTAINER_OF(other, struct whole, other)->other, 7);
+}
+
+TEST(buf_joins)
+{
+    AUTO_BUF struct buf buf = {0};
+    const struct str items[] = {STR("a"), STR(""), STR("b")};
+    buf_put_joined(&buf, items, 0, ", ");
+    CHECK_STR(buf_str(&buf), "");
+    buf_put_joined(&buf, items, countof(items), ", ");
+    CHECK_STR(buf_str(&buf), "a, , b");
+}
+
 TEST(vec_grows_and_removes)
 {
     VEC(int) numbers = {0};

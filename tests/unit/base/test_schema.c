@@ -1,10 +1,10 @@
 /* Schemas that are checked, and the sentences about values that do not fit. */
 
-#include "base/schema.h"
+#include "base/format/schema.h"
 
-#include "base/base64.h"
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/format/base64.h"
+#include "base/format/json.h"
 #include "test.h"
 
 static void check(const char *schema_text, const char *value_text, const char *complaint)
@@ -46,6 +46,9 @@ TEST(values_that_fit)
 TEST(values_that_do_not_fit_are_named)
 {
     check("{\"type\":\"integer\"}", "3.5", "v must be an integer, got 3.5");
+    check("{\"type\":\"integer\"}", "1e300", "v must be an integer, got 1e+300");
+    check("{\"type\":\"integer\",\"maximum\":9}", "10.0",
+          "v must be an integer of at most 9, got 10");
     check("{\"type\":\"number\",\"minimum\":1}", "0", "v must be a number of at least 1, got 0");
     check("{\"type\":\"number\",\"maximum\":1.5}", "2", "v must be a number of at most 1.5, got 2");
     check("{\"type\":\"string\"}", "null", "v must be a string, got null");
@@ -58,8 +61,14 @@ TEST(values_that_do_not_fit_are_named)
     check(object, "{\"a\":123}", "v.a must be a number from -90 to 90, got 123");
     check(object, "{\"a\":\"1\"}", "v.a must be a number from -90 to 90, got \"1\"");
     check(object, "{}", "v.a is missing; it must be a number from -90 to 90");
-    check(object, "{\"a\":1,\"wrd\":1}", "v has no property \"wrd\"; did you mean 'word'?");
-    check(object, "{\"a\":1,\"quite_else\":1}", "v has no property \"quite_else\"");
+    check(object, "{\"a\":1,\"wrd\":1}", "v: unknown property \"wrd\"; did you mean 'word'?");
+    check(object, "{\"a\":1,\"quite_else\":1}", "v: unknown property \"quite_else\"");
+    static const char command[] = "{\"type\":\"object\",\"additionalProperties\":false,"
+                                  "\"properties\":{\"command\":{\"type\":\"string\"},\"cwd\":{"
+                                  "\"type\":\"string\"},\"metadata\":{\"type\":\"object\"}}}";
+    check(command, "{\"cmd\":1}", "v: unknown property \"cmd\"; did you mean 'command'?");
+    check(command, "{\"labels\":1}", "v: unknown property \"labels\"; did you mean 'metadata'?");
+    check(command, "{\"args\":1}", "v: unknown property \"args\""); /* no argv there */
     check(object, "{\"a\":1,\"word\":\"z\"}", "v.word must be one of \"x\", \"y\", got \"z\"");
     check(object, "{\"a\":1,\"list\":[]}", "v.list must have at least 1 items, got 0");
     check(object, "{\"a\":1,\"list\":[\"a\",\"b\",\"c\"]}",
@@ -79,9 +88,9 @@ static void check_bad_schema(const char *text, const char *part)
 
 TEST(what_is_not_checked_is_no_schema)
 {
-    check_bad_schema("{\"type\":\"string\",\"pattern\":\"a\"}", "'pattern' is not a keyword");
+    check_bad_schema("{\"type\":\"string\",\"pattern\":\"a\"}", "unsupported keyword 'pattern'");
     check_bad_schema("{\"type\":\"string\",\"$ref\":\"a\"}", "'$ref'");
-    check_bad_schema("{\"type\":\"text\"}", "'type' has no meaning");
+    check_bad_schema("{\"type\":\"text\"}", "'type' is not supported");
     check_bad_schema("{}", "'type' is missing");
     check_bad_schema("true", "must be an object");
     check_bad_schema("{\"type\":\"string\",\"maxLength\":-1}", "'maxLength'");

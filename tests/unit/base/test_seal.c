@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/crypto/seal.h"
+#include "base/crypto/secret.h"
 #include "base/err.h"
-#include "base/seal.h"
-#include "base/secret.h"
 
 static const char *key_path(char path[PATH_MAX])
 {

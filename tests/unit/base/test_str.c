@@ -42,7 +42,13 @@ TEST(str_split_keeps_empty_parts)
     CHECK(!str_split(&rest, ',', &part));
 }
 
-TEST(str_to_hex_takes_digits_alone)
+TEST(str_is_hex_takes_only_lower_case_digits)
+{
+    CHECK(str_is_hex(STR("09af")) && str_is_hex(STR("")));
+    CHECK(!str_is_hex(STR("0A")) && !str_is_hex(STR("g")) && !str_is_hex(STR("0x1")));
+}
+
+TEST(str_to_hex_takes_only_digits)
 {
     static const char *const bad[] = {"", "0x1", "-1", "+1", " 1", "1 ", "g", "1234567890abcdef"};
     uint64_t n = 7;
@@ -54,6 +60,20 @@ TEST(str_to_hex_takes_digits_alone)
     CHECK(n == 0xfffffffffffffff);
     for (int c = -1; c < 256; c++)
         CHECK_INT(char_hex(c) >= 0, c > 0 && strchr("0123456789abcdefABCDEF", c) != NULL);
+}
+
+TEST(characters_are_those_of_ascii)
+{
+    size_t digits = 0, others = 0;
+    for (int c = -200; c < 400; c++) {
+        digits += char_is_digit(c);
+        others += char_is_alnum(c);
+    }
+    CHECK_INT(digits, 10);
+    CHECK_INT(others, 10 + 26 + 26);
+    CHECK(char_is_digit('0') && char_is_digit('9'));
+    CHECK(char_is_alnum('0') && char_is_alnum('a') && char_is_alnum('Z'));
+    CHECK(!char_is_digit((char)0xb2) && !char_is_alnum((char)0xe9));
 }
 
 TEST(str_to_i64_has_no_default)

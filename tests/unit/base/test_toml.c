@@ -2,7 +2,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/toml.h"
+#include "base/format/toml.h"
 
 /* The message for a text that must be refused. */
 static const char *refused(const char *text)
@@ -70,7 +70,7 @@ TEST(toml_messages_name_the_place_and_the_thing)
                "line 3, column 1: unexpected end of the file in an array: expected ',' or ']'");
     CHECK_CSTR(refused("a = [1,\n"),
                "line 1, column 5: the array that begins here has no closing ']'");
-    CHECK_CSTR(refused("a 1"), "line 1, column 3: unexpected '1' behind a key: expected '='");
+    CHECK_CSTR(refused("a 1"), "line 1, column 3: unexpected '1' after a key: expected '='");
     CHECK_CSTR(refused("= 1"), "line 1, column 1: unexpected '=' where a key is expected");
     CHECK_CSTR(refused("a = 1 b = 2"),
                "line 1, column 7: unexpected 'b' where the line should end");

@@ -11,8 +11,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "base/toml.h"
+#include "base/format/json.h"
+#include "base/format/toml.h"
 
 enum { VALID_CASES = 210, INVALID_CASES = 499 };
 

@@ -1,4 +1,4 @@
-/* Trees that somebody hostile filled. */
+/* Trees with hostile contents. */
 
 #include "test.h"
 

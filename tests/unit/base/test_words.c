@@ -5,9 +5,10 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/crypto/hash.h"
+#include "base/crypto/secret.h"
 #include "base/id.h"
-#include "base/secret.h"
+#include "base/sip.h"
 
 TEST(err_reads_from_outside_in)
 {
@@ -66,10 +67,12 @@ TEST(hashes_match_known_answers)
     CHECK_CSTR(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     hash_sha256_hex((struct str){0}, hex);
     CHECK_CSTR(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    hash_hmac_hex(STR("Jefe"), STR("what do ya want for nothing?"), hex); /* RFC 4231, 4.3 */
+    CHECK_CSTR(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     CHECK(hash_equal("abcd", "abcd", 4));
     CHECK(!hash_equal("abcd", "abce", 4));
-    CHECK(hash_sip(STR("a")) == hash_sip(STR("a")));
-    CHECK(hash_sip(STR("a")) != hash_sip(STR("b")));
+    CHECK(sip_hash(STR("a")) == sip_hash(STR("a")));
+    CHECK(sip_hash(STR("a")) != sip_hash(STR("b")));
 }
 
 TEST(clock_formats_utc)

@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "cli/doctor.h"
 
 /* All fine but Landlock, whose fix depends on the case. */
@@ -8,7 +8,7 @@ static struct doctor_report *make_report(void)
 {
     static struct doctor_report report;
     report = (struct doctor_report){
-        .kernel = "6.1.0", .arch = "x86_64", .distro = "Debian \"12\"", .user = "root"};
+        .kernel_release = "6.1.0", .arch = "x86_64", .distro = "Debian \"12\"", .user = "root"};
     for (size_t i = 0; i < probe_count; i++) {
         struct probe_result *result = &report.results[i];
         (void)snprintf(result->detail, sizeof result->detail, "detail %zu", i);
@@ -31,7 +31,7 @@ TEST(text_marks_and_advises)
     CHECK(strstr(text, "Linux 6.1.0, x86_64, Debian \"12\", as root\n") == text);
     CHECK(strstr(text, "\nNamespaces\n  ✓ user namespace             detail 0\n") != NULL);
     CHECK(strstr(text, "  ✗ Landlock ") != NULL);
-    CHECK(strstr(text, "      costs: one wall fewer around a jail's files\n"
+    CHECK(strstr(text, "      costs: one protection fewer for a jail's files\n"
                        "      fix:   special fix\n") != NULL);
     CHECK(strstr(text, "  – io_uring ") != NULL);
     CHECK(strstr(text, "\nStrongest tier here: jail: without Landlock\n  because Landlock: ") !=

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/json.h"
+#include "base/format/json.h"
 #include "cli/cli.h"
 
 /* Runs one command line, words separated by '|', with standard output in `out`. */

@@ -1,4 +1,4 @@
-/* The client for C programs: ids that are none are refused before anybody is asked. */
+/* The client for C programs: invalid ids are refused before a request is sent. */
 
 #include "test.h"
 
@@ -8,7 +8,7 @@ static char longest[200];
 static const char *const bad[] = {"",        ".",  "..",    "../volumes/x", "x/../../volumes/y",
                                   "a/stop?", "a#", "a%2fb", "a b",          longest};
 
-TEST(ids_lead_to_no_other_door)
+TEST(ids_lead_to_no_other_route)
 {
     sg_client *client = sg_open("http://127.0.0.1:1", "token");
     CHECK(client != NULL);
@@ -21,6 +21,10 @@ TEST(ids_lead_to_no_other_door)
         CHECK_INT(sg_run(client, bad[i], "js", "1", &text), -1);
         CHECK_CSTR(sg_error_code(client), "invalid");
         CHECK_INT(sg_exec(client, bad[i], "true", &text), -1);
+        CHECK_CSTR(sg_error_code(client), "invalid");
+        CHECK_INT(sg_undo(client, bad[i], NULL, &text), -1);
+        CHECK_CSTR(sg_error_code(client), "invalid");
+        CHECK_INT(sg_diff(client, bad[i], NULL, NULL, &text), -1);
         CHECK_CSTR(sg_error_code(client), "invalid");
         CHECK_INT(sg_file_read(client, bad[i], "/a", &text, &len), -1);
         CHECK_CSTR(sg_error_code(client), "invalid");

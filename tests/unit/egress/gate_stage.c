@@ -133,7 +133,7 @@ void stage_open(struct stage *stage)
 #ifdef SG_FAULTS
     ip_test_public("127.0.0.2/32 127.0.0.3/32");
 #else
-    SKIP("loopback counts as public in -Dfaults=true builds alone");
+    SKIP("loopback counts as public only in -Dfaults=true builds");
 #endif
     CHECK_OK(loop_open(&stage->loop, &err));
     stage->dns = net_dns_start();

@@ -6,7 +6,7 @@
 #include "net.h"
 #include "test.h"
 
-#include "egress/gate.h"
+#include "egress/gate/gate.h"
 #include "io/loop.h"
 
 struct stage {

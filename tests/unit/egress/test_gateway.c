@@ -1,4 +1,5 @@
-/* The gateway's processes: a worker per sandbox, started by a knock, ended when idle or killed. */
+/* The gateway's processes: a worker per sandbox, started by the first connection, ended when idle
+ * or killed. */
 
 #include "gate_test.h"
 
@@ -13,10 +14,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "egress/gateway.h"
+#include "egress/gateway/gateway.h"
 #include "io/listen.h"
 
-enum { PATIENCE_MS = 20000, IDLE_MS = 500 };
+enum { PATIENCE_MS = 120000, IDLE_MS = 2000 };
 
 struct house {
     struct stage stage; /* servers and names; its loop is not run */
@@ -48,15 +49,15 @@ static void open_session(struct house *house)
     struct err err = {0};
     struct gateway_session_options options = {.policy = house->stage.policy,
                                               .dns_servers = net_dns_address(house->stage.dns),
-                                              .worker_idle_ms = IDLE_MS,
+                                              .proxy_idle_ms = IDLE_MS,
                                               .on_blocked = on_blocked,
                                               .ctx = house};
     CHECK_OK(gateway_open(house->gateway, &options, &house->session, &err));
     CHECK_OK(addr_parse(STR("127.0.0.1:0"), &house->proxy, &err));
     int fd = listen_open(&house->proxy, 16, &err);
     CHECK(fd >= 0);
-    CHECK_OK(gateway_add(house->session, PORTER_PROXY, fd, &err));
-    CHECK_OK(gateway_add(house->session, PORTER_DNS, open_dns(house), &err));
+    CHECK_OK(gateway_add(house->session, EGRESS_PROXY_PROXY, fd, &err));
+    CHECK_OK(gateway_add(house->session, EGRESS_PROXY_DNS, open_dns(house), &err));
 }
 
 /* The program that is the gateway: the build's, or the copy for another user who runs the test. */
@@ -162,10 +163,10 @@ static size_t children(int parent, int out[16])
 
 static size_t workers(int out[16])
 {
-    int makers[16];
-    size_t count = children(getpid(), makers);
+    int spawners[16];
+    size_t count = children(getpid(), spawners);
     CHECK_INT(count, 1);
-    return children(makers[0], out);
+    return children(spawners[0], out);
 }
 
 static void wait_workers(struct house *house, size_t wanted)
@@ -238,13 +239,13 @@ TEST(a_socket_that_comes_while_a_worker_starts_is_served)
     struct pollfd news = {.fd = gateway_fd(house.gateway), .events = POLLIN};
     CHECK_INT(poll(&news, 1, PATIENCE_MS), 1);
     CHECK_INT(workers(before), 1);
-    CHECK_OK(gateway_add(house.session, PORTER_DNS, open_dns(&house), &err));
+    CHECK_OK(gateway_add(house.session, EGRESS_PROXY_DNS, open_dns(&house), &err));
     CHECK_INT(lookup(&house, "ok.test"), 1);
     CHECK_INT(workers(after), 1);
     CHECK_INT(after[0], before[0]); /* not by the next one */
 }
 
-TEST(a_killed_worker_costs_its_own_sandbox_alone)
+TEST(a_killed_proxy_costs_only_its_own_sandbox)
 {
     AUTO_HOUSE struct house house = {0};
     AUTO_BUF struct buf got = {0};
@@ -284,10 +285,10 @@ TEST(sockets_have_a_limit)
     AUTO_HOUSE struct house house = {0};
     struct err err = {0};
     house_open(&house);
-    for (int i = 2; i < PORTER_SOCKETS_MAX; i++)
-        CHECK_OK(gateway_add(house.session, PORTER_OPEN,
+    for (int i = 2; i < EGRESS_PROXY_SOCKETS_MAX; i++)
+        CHECK_OK(gateway_add(house.session, EGRESS_PROXY_OPEN,
                              socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), &err));
-    CHECK_ERR(gateway_add(house.session, PORTER_OPEN,
+    CHECK_ERR(gateway_add(house.session, EGRESS_PROXY_OPEN,
                           socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), &err),
               ERR_LIMIT);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "egress/groups.h"
+#include "egress/net/groups.h"
 
 static const char *env_names[4], *env_values[4];
 
@@ -36,7 +36,7 @@ static struct group_sources places(struct net_dns *dns, const char *name)
         .home = home, .etc = etc, .env = env, .dns_servers = net_dns_address(dns)};
 }
 
-TEST(without_settings_the_way_to_set_them_is_told)
+TEST(without_settings_the_error_says_how_to_set_them)
 {
     AUTO_DNS struct net_dns *dns = net_dns_start();
     AUTO_GROUP_HOSTS struct group_hosts npm = {0}, pypi = {0};

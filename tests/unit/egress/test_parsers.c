@@ -2,10 +2,10 @@
 
 #include "test.h"
 
-#include "egress/dns.h"
-#include "egress/hello.h"
-#include "egress/names.h"
-#include "egress/socks.h"
+#include "egress/gateway/dns.h"
+#include "egress/gateway/hello.h"
+#include "egress/gateway/names.h"
+#include "egress/gateway/socks.h"
 #include "hello_make.h"
 
 TEST(a_hello_names_its_server)
@@ -34,7 +34,7 @@ TEST(a_hello_may_name_nobody)
     CHECK(!hello.has_name);
 }
 
-TEST(what_is_no_hello_is_told_at_once)
+TEST(what_is_no_hello_is_refused_at_once)
 {
     struct hello hello = {0};
     CHECK_INT(hello_read(STR("G"), &hello), HELLO_BAD);

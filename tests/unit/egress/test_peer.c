@@ -1,6 +1,6 @@
-/* A connection that ends at another address than the one that was judged is not used, whoever makes
- * it: the gateway's own, and libcurl's for isolates. No ordinary kernel does that, so connect() is
- * this program's here and leads astray on demand. */
+/* A connection that ends at another address than the one that was judged is not used, whichever
+ * code makes it: the gateway's own, and libcurl's for isolates. No ordinary kernel does that, so
+ * connect() is this program's here and leads astray on demand. */
 
 #include "gate_test.h"
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "egress/dial.h"
+#include "egress/net/dial.h"
 
 static bool leads_astray; /* ok.test's connections to evil.test */
 
@@ -92,6 +92,6 @@ TEST(a_fetch_leaves_a_peer_that_is_another)
     leads_astray = true;
     stage_fetch(&stage, "http://ok.test:PORT/", (struct gate_request){0}, &outcome);
     CHECK(!outcome.has_answer);
-    CHECK(strstr(outcome.why.msg, "another address") != NULL);
+    CHECK(strstr(outcome.why.msg, "was not checked") != NULL);
     check_unheard(&stage);
 }

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "egress/policy.h"
+#include "egress/policy/policy.h"
 
 static void check_put(const char *text, const char *expected)
 {
@@ -60,43 +60,45 @@ static void check_bad(const char *text, enum err_code code, const char *part)
 
 TEST(mistakes_are_named)
 {
-    check_bad("api.example.com", ERR_INVALID, "begins with none, public, allow");
-    check_bad("allow", ERR_INVALID, "no host follows");
+    check_bad("api.example.com", ERR_INVALID, "begin with none, public, allow");
+    check_bad("allow", ERR_INVALID, "a host must follow");
     check_bad("allow a.test,", ERR_INVALID, "an entry is empty");
-    check_bad("allow a.test:0", ERR_INVALID, "'0': a port is a number");
+    check_bad("allow a.test:0", ERR_INVALID, "'0': a port must be a number");
     check_bad("allow a.test:80,443", ERR_INVALID, "host '443'");
-    check_bad("allow a.test:80-90", ERR_INVALID, "'80-90': a port is a number");
+    check_bad("allow a.test:80-90", ERR_INVALID, "'80-90': a port must be a number");
     check_bad("allow a.test get", ERR_INVALID, "'get': a method is a word in capitals");
-    check_bad("allow a.test /x GET", ERR_INVALID, "methods, then paths");
-    check_bad("allow a.test /x/../y", ERR_INVALID, "no segment that begins with '.'");
-    check_bad("allow a.test /x%20", ERR_INVALID, "no blanks, percent signs");
-    check_bad("allow https://a.test/", ERR_INVALID, "a port is a number");
-    check_bad("allow *.10.0.0.1", ERR_INVALID, "not before an address");
+    check_bad("allow a.test /x GET", ERR_INVALID, "after the host, then the paths");
+    check_bad("allow a.test /x/../y", ERR_INVALID, "a segment that begins with '.'");
+    check_bad("allow a.test /x%20", ERR_INVALID, "blanks, percent signs");
+    check_bad("allow https://a.test/", ERR_INVALID,
+              "'https://a.test/' is a URL; write only its host: a.test");
+    check_bad("allow http://a.test:8080/v1", ERR_INVALID, "write only its host: a.test:8080");
+    check_bad("allow *.10.0.0.1", ERR_INVALID, "not an address");
     check_bad("allow a.*.test", ERR_INVALID, "only letters");
     check_bad("allow *a.test", ERR_INVALID, "only letters");
     check_bad("allow 127.1", ERR_INVALID, "four plain decimal numbers");
-    check_bad("deny a.test GET", ERR_INVALID, "a denial has no methods");
-    check_bad("public extra", ERR_INVALID, "nothing follows");
-    check_bad("public; none", ERR_INVALID, "says twice");
+    check_bad("deny a.test GET", ERR_INVALID, "a deny entry cannot have methods");
+    check_bad("public extra", ERR_INVALID, "only ';' may follow");
+    check_bad("public; none", ERR_INVALID, "given twice");
     check_bad("public; allow a.test", ERR_INVALID, "drop 'allow'");
-    check_bad("none; allow a.test", ERR_INVALID, "cannot stand beside");
+    check_bad("none; allow a.test", ERR_INVALID, "cannot be combined with");
     check_bad("allow a\x01.test", ERR_INVALID, "control character");
     check_bad("{\"allow\":{}}", ERR_INVALID, "must be an array");
     check_bad("{\"allow\":[{}]}", ERR_INVALID, "an object with a host");
     check_bad("{\"allow\":[{\"host\":\"a\",\"port\":1}]}", ERR_INVALID, "'port'");
-    check_bad("{\"allow\":[{\"host\":\"a\",\"prots\":[1]}]}", ERR_INVALID, "no such key");
-    check_bad("{\"alow\":[]}", ERR_INVALID, "'alow': no such key");
-    check_bad("{\"mode\":\"open\"}", ERR_INVALID, "a mode is none, list or public");
+    check_bad("{\"allow\":[{\"host\":\"a\",\"prots\":[1]}]}", ERR_INVALID, "unknown key");
+    check_bad("{\"alow\":[]}", ERR_INVALID, "'alow': unknown key");
+    check_bad("{\"mode\":\"open\"}", ERR_INVALID, "the mode must be none, list or public");
     check_bad("{\"allow\":[7]}", ERR_INVALID, "an object with a host");
     check_bad("{", ERR_INVALID, "JSON, line 1");
 }
 
 TEST(some_words_are_the_operators)
 {
-    check_bad("allow *", ERR_FORBIDDEN, "only the operator");
-    check_bad("allow *.com", ERR_FORBIDDEN, "only the operator");
-    check_bad("private db=10.0.0.1:1", ERR_FORBIDDEN, "only the operator");
-    check_bad("{\"private\":[\"db=10.0.0.1:1\"]}", ERR_FORBIDDEN, "only the operator");
+    check_bad("allow *", ERR_FORBIDDEN, "only in the operator's");
+    check_bad("allow *.com", ERR_FORBIDDEN, "only in the operator's");
+    check_bad("private db=10.0.0.1:1", ERR_FORBIDDEN, "only in the operator's");
+    check_bad("{\"private\":[\"db=10.0.0.1:1\"]}", ERR_FORBIDDEN, "only in the operator's");
 }
 
 TEST(policies_have_a_size)

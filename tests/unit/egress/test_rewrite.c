@@ -1,8 +1,8 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "egress/rewrite.h"
-#include "egress/secrets.h"
+#include "egress/keys/rewrite.h"
+#include "egress/keys/secrets.h"
 
 static const char value[] = "cnry_0123456789abcdef";
 
@@ -147,11 +147,6 @@ TEST(a_placeholder_becomes_the_value_and_the_echo_the_placeholder)
               "HTTP/1.1 401 Not {PH}\r\nX-Echo: a {PH} b\r\n"
               "Content-Length: 40\r\n\r\n<<{PH}>>");
         CHECK(!rewrite_is_over(stage.rewrite) && rewrite_is_idle(stage.rewrite));
-        struct rewrite_stats stats = rewrite_stats(stage.rewrite);
-        CHECK_INT(stats.requests, 1);
-        CHECK_INT(stats.substituted, 2);
-        CHECK_INT(stats.misplaced, 2);
-        CHECK_INT(stats.scrubbed, 3);
         CHECK_CSTR(rewrite_why(stage.rewrite), "");
     }
 }
@@ -173,7 +168,6 @@ TEST(nothing_is_substituted_for_another_host_or_without_tls)
         buf_put(&text, str_slice(buf_str(&pattern), at + 2, pattern.len));
         client_says(&stage, buf_cstr(&text));
         check(&stage, &stage.to_server, buf_cstr(&text));
-        CHECK_INT(rewrite_stats(stage.rewrite).misplaced, 1);
     }
 }
 
@@ -271,7 +265,7 @@ TEST(what_could_be_read_in_two_ways_is_refused)
             client_says(&stage, rows[i].text);
             CHECK(rewrite_is_over(stage.rewrite) && !rewrite_is_cut(stage.rewrite));
             CHECK(str_eq(str_slice(buf_str(&stage.to_client), 9, 12), str_of(rows[i].status)));
-            CHECK(holds(&stage.to_client, "{\"error\":{\"code\":\""));
+            CHECK(holds(&stage.to_client, "{\"code\":\""));
             CHECK(holds(&stage.to_client, "Connection: close\r\n"));
             CHECK(rewrite_why(stage.rewrite)[0] != '\0');
             /* Nobody listens any more. */
@@ -438,7 +432,7 @@ TEST(answers_that_are_none_are_refused)
             client_says(&stage, "GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n");
             server_says(&stage, rows[i]);
             CHECK(rewrite_is_over(stage.rewrite));
-            CHECK(str_starts(buf_str(&stage.to_client), STR("HTTP/1.1 502 Bad Gateway\r\n")));
+            CHECK(str_starts(buf_str(&stage.to_client), STR("HTTP/1.1 502 Bad Gateway: ")));
             CHECK(holds(&stage.to_client, "\"answer_"));
         }
     }
@@ -526,7 +520,7 @@ TEST(a_websocket_passes_with_values_masked)
         buf_clear(&stage.to_client), buf_clear(&stage.to_server);
         client_says(&stage, "\x81\x85mask{PH}");
         check(&stage, &stage.to_server, "\x81\x85mask{PH}");
-        /* The last letter may be the value's first: the message goes out whole all the same. */
+        /* The last letter may be the value's first: the message is still sent as a whole. */
         server_says(&stage, "\x81\x03xxc\x81\x19<<{VALUE}>>");
         CHECK_INT(stage.to_client.len, 5 + 2 + 25);
         CHECK(str_starts(buf_str(&stage.to_client), STR("\x81\x03xxc\x81\x19<<sgs_")));
@@ -580,7 +574,7 @@ TEST(the_caller_can_fail_a_request)
     client_says(&stage, "GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n");
     rewrite_fail(stage.rewrite, 504, "timeout", "ok.test: no answer in time");
     collect(&stage);
-    CHECK(str_starts(buf_str(&stage.to_client), STR("HTTP/1.1 504 Gateway Timeout\r\n")));
+    CHECK(str_starts(buf_str(&stage.to_client), STR("HTTP/1.1 504 Gateway Timeout: ")));
     CHECK(rewrite_is_over(stage.rewrite));
 
     stage_open(&idle, "ok.test");

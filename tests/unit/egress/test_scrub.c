@@ -1,10 +1,10 @@
 #include "test.h"
 
-#include "base/base64.h"
 #include "base/buf.h"
+#include "base/format/base64.h"
 #include "base/id.h"
-#include "egress/scrub.h"
-#include "egress/secrets.h"
+#include "egress/keys/scrub.h"
+#include "egress/keys/secrets.h"
 
 static const char value[] = "cnry+\"A/b%&'\\ 9_cdef";
 
@@ -96,10 +96,9 @@ TEST(values_are_found_however_they_are_spelled)
         scrub_end(stage.scrub, &out);
         CHECK(str_ends(buf_str(&out), buf_str(&far)));
     }
-    CHECK(scrub_hits(stage.scrub) > 0);
 }
 
-/* "x:VALUE:y" in base64: the digits that the value alone decides are gone. */
+/* "x:VALUE:y" in base64: the digits that only the value decides are removed. */
 TEST(values_are_found_in_base64_at_every_offset)
 {
     static const char *const before[] = {"", "u", "us", "user:", "xx:yy:z"};
@@ -173,7 +172,6 @@ TEST(what_only_looks_alike_passes)
             CHECK_STR(buf_str(&out), texts[i]);
         }
     }
-    CHECK_INT(scrub_hits(stage.scrub), 0);
 }
 
 TEST(an_overlapping_false_start_does_not_hide_the_value)

@@ -3,10 +3,10 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/crypto/secret.h"
 #include "base/fd.h"
-#include "base/secret.h"
-#include "egress/authority.h"
-#include "egress/tls_end.h"
+#include "egress/keys/authority.h"
+#include "egress/keys/tls_end.h"
 #include "net.h"
 
 #include <fcntl.h>
@@ -185,7 +185,7 @@ TEST(a_client_checks_the_name_in_the_certificate)
     CHECK(tls_end_drain(client, &hello, 10000) > 100);
 }
 
-TEST(an_authority_vouches_for_its_hosts_alone)
+TEST(an_authority_vouches_only_for_its_hosts)
 {
     struct err err = {0};
     struct host hosts[] = {host_of("ok.test"), host_of("10.0.0.5")};

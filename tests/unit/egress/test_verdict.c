@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "egress/verdict.h"
+#include "egress/policy/verdict.h"
 
 static const char policy_text[] =
     "allow ok.test, *.sub.test:443|8443, api.test GET|HEAD /v1/ /status, 93.184.216.34, "
@@ -381,7 +381,7 @@ TEST(an_operators_entry_opens_exactly_one_private_place)
     CHECK_INT(judge(policy, "https", "ok.test", 443, "127.0.0.2"), ADDRESS);
 }
 
-TEST(a_tunnel_is_judged_by_host_and_port_alone)
+TEST(a_tunnel_is_judged_only_by_host_and_port)
 {
     AUTO_POLICY struct policy *policy = parse("allow ok.test, api.test GET /v1/; deny no.test");
     CHECK_INT(judge(policy, "tcp", "ok.test", 443, "93.184.216.34"), A);
@@ -406,7 +406,8 @@ TEST(a_refusal_names_no_internal_address)
                                       .addresses = &ip,
                                       .address_count = 1};
     struct verdict verdict = verdict_judge(policy, &request);
-    CHECK_CSTR(verdict.text, "blocked ok.test:443: it leads to an address that is not public");
+    CHECK_CSTR(verdict.text, "blocked ok.test:443: it leads to an address that is not public "
+                             "(egress.private of config.toml can allow it)");
 }
 
 static void check_join(const char *base, const char *location, const char *expected)

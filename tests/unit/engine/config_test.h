@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/secret.h"
-#include "engine/config.h"
+#include "base/crypto/secret.h"
+#include "config/config.h"
 
 /* No variable of the machine may reach a test; the home is the test's own directory. */
 static inline void clean_environment(void)

@@ -5,14 +5,15 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "tiers/tiers.h"
 
-enum { WAIT_MS = 30000 };
+enum { WAIT_MS = 300000 };
 
 void rig_reopen(struct rig *rig)
 {
     struct err err = {0};
     struct engine_options options = {
-        .config = rig->config, .data_dir = rig->dir, .program = SANDGLASS};
+        .config = rig->config, .data_dir = rig->dir, .program = SANDGLASS, .tiers = tiers_all};
     CHECK_OK(engine_open(rig->loop, &options, &rig->engine, &err));
 }
 
@@ -27,7 +28,7 @@ void rig_open(struct rig *rig, const char *toml)
     test_write(rig->dir, "config.toml", toml != NULL ? toml : "[sandbox]\nprovider = \"memory\"\n");
     (void)snprintf(path, sizeof path, "%s/config.toml", rig->dir);
     CHECK_OK(config_load(path, &rig->config, &err));
-    rig->config->jail.template_at_start = false; /* nobody waits for it here */
+    rig->config->jail.zygote_at_start = false; /* nobody waits for it here */
     CHECK_OK(loop_open(&rig->loop, &err));
     rig_reopen(rig);
 }

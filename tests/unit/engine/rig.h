@@ -2,7 +2,7 @@
 
 /* An engine in a directory of its own, and waiting for its answers. */
 
-#include "engine/config.h"
+#include "config/config.h"
 #include "engine/engine.h"
 #include "io/loop.h"
 #include "test.h"
@@ -39,7 +39,7 @@ void rig_done(struct rig *rig);
 
 /* Runs the loop until the answer to the last call came: 0 or -1 with rig->why. */
 int rig_wait(struct rig *rig);
-/* Runs the loop for a while, for what comes by itself. */
+/* Runs the loop for a while, for what happens automatically. */
 void rig_run_ms(struct rig *rig, int64_t ms);
 
 /* Call-backs for rig_wait; ctx is the rig. */

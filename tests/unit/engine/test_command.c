@@ -1,12 +1,14 @@
 /* Commands, files and volumes in jails, through the engine. */
 
-#include "rig.h"
-
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/map.h"
+#include "engine/answer.h"
+#include "engine/command/command_internal.h"
 #include "engine/internal.h"
+#include "rig.h"
 
 #define CONFIG "[sandbox]\nprovider = \"jail\"\n"
 
@@ -14,7 +16,7 @@ struct seen {
     struct rig *rig;
     struct buf text;
     uint64_t next;
-    bool has_gap, has_ended;
+    bool has_ended;
     struct command_info info;
 };
 
@@ -51,7 +53,7 @@ static int list(struct rig *rig, const struct command_filter *filter)
 static void on_chunk(void *ctx, const struct log_chunk *chunk)
 {
     struct seen *seen = ctx;
-    seen->has_gap |= chunk->offset != seen->next;
+    CHECK_INT(chunk->offset, seen->next);
     seen->next = chunk->offset + chunk->bytes.len;
     buf_put(&seen->text, chunk->bytes);
 }
@@ -67,10 +69,10 @@ static void on_log_end(void *ctx, const struct command_info *command, const stru
 
 static const struct log_calls log_calls = {on_chunk, on_log_end};
 
-static struct log_reader *follow(struct rig *rig, struct seen *seen, const char *id,
-                                 uint64_t offset, bool follows)
+static struct command_log_reader *follow(struct rig *rig, struct seen *seen, const char *id,
+                                         uint64_t offset, bool follows)
 {
-    struct log_reader *reader = NULL;
+    struct command_log_reader *reader = NULL;
     struct err err = {0};
     *seen = (struct seen){.rig = rig, .next = offset};
     rig->awaited++;
@@ -83,10 +85,10 @@ static struct log_reader *follow(struct rig *rig, struct seen *seen, const char 
 static void check_log(struct rig *rig, const char *id, const char *expected)
 {
     struct seen seen;
-    struct log_reader *reader = follow(rig, &seen, id, 0, false);
+    struct command_log_reader *reader = follow(rig, &seen, id, 0, false);
     CHECK_INT(rig_wait(rig), 0);
     CHECK_CSTR(buf_cstr(&seen.text), expected);
-    (void)log_reader_free(reader);
+    (void)command_log_reader_free(reader);
     buf_done(&seen.text);
 }
 
@@ -105,10 +107,10 @@ TEST(a_command_runs_and_its_log_stays)
     CHECK_INT(rig.command.bytes[COMMAND_STDOUT], 4);
     CHECK_INT(rig.command.log_end, 8);
     struct seen seen;
-    struct log_reader *reader = follow(&rig, &seen, id, 2, false);
+    struct command_log_reader *reader = follow(&rig, &seen, id, 2, false);
     CHECK_INT(rig_wait(&rig), 0);
     CHECK_INT(seen.text.len, 6);
-    (void)log_reader_free(reader);
+    (void)command_log_reader_free(reader);
     buf_done(&seen.text);
     /* It outlives its sandbox, and the daemon. */
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_delete, str_of(rig.id), rig_on_plain), 0);
@@ -131,51 +133,28 @@ TEST(readers_follow_and_replay_at_their_own_pace)
                                 .has_stdin = true};
     CHECK_INT(start(&rig, &spec), 0);
     struct seen first, second;
-    struct log_reader *one = follow(&rig, &first, rig.command_id, 0, true);
+    struct command_log_reader *one = follow(&rig, &first, rig.command_id, 0, true);
     rig.awaited++;
     engine_command_write(rig.engine, &rig.caller, str_of(rig.command_id), STR("a\nb\n"),
                          rig_on_plain, &rig);
     rig_run_ms(&rig, 100);
-    struct log_reader *two = follow(&rig, &second, rig.command_id, 0, true);
-    log_reader_pause(one);
+    struct command_log_reader *two = follow(&rig, &second, rig.command_id, 0, true);
+    command_log_reader_pause(one);
     rig.awaited++;
     engine_command_write(rig.engine, &rig.caller, str_of(rig.command_id), STR("c\n"), rig_on_plain,
                          &rig);
     rig_run_ms(&rig, 100);
-    log_reader_resume(one);
+    command_log_reader_resume(one);
     rig.awaited++;
     engine_command_close_stdin(rig.engine, &rig.caller, str_of(rig.command_id), rig_on_plain, &rig);
     CHECK_INT(rig_wait(&rig), 0);
     CHECK_CSTR(buf_cstr(&first.text), "got a\ngot b\ngot c\nbye\n");
     CHECK_CSTR(buf_cstr(&second.text), "got a\ngot b\ngot c\nbye\n");
-    CHECK(first.has_ended && second.has_ended && !first.has_gap);
-    (void)log_reader_free(one);
-    (void)log_reader_free(two);
+    CHECK(first.has_ended && second.has_ended);
+    (void)command_log_reader_free(one);
+    (void)command_log_reader_free(two);
     buf_done(&first.text);
     buf_done(&second.text);
-    rig_done(&rig);
-}
-
-TEST(a_flood_keeps_its_first_and_its_last)
-{
-    struct rig rig;
-    rig_open_jails(&rig, CONFIG);
-    CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(
-        rig_begin(&rig, rig.id, "echo first; head -c 8000000 /dev/zero | tr '\\0' x; echo last"),
-        0);
-    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
-    CHECK_INT(rig.command.bytes[COMMAND_STDOUT], 8000011);
-    CHECK(rig.command.truncated);
-    struct seen seen;
-    struct log_reader *reader = follow(&rig, &seen, rig.command_id, 0, true);
-    CHECK_INT(rig_wait(&rig), 0);
-    CHECK(seen.has_gap);
-    CHECK(seen.text.len >= (1 << 20) - (64 << 10) && seen.text.len <= (1 << 20) + (64 << 10));
-    CHECK(str_starts(buf_str(&seen.text), STR("first\n")));
-    CHECK(str_ends(buf_str(&seen.text), STR("xlast\n")));
-    (void)log_reader_free(reader);
-    buf_done(&seen.text);
     rig_done(&rig);
 }
 
@@ -213,7 +192,7 @@ TEST(commands_end_by_signal_by_time_and_with_their_sandbox)
     rig_done(&rig);
 }
 
-TEST(a_kill_takes_the_whole_tree_and_want_of_memory_is_told)
+TEST(a_kill_ends_the_whole_tree_and_lack_of_memory_is_reported)
 {
     struct rig rig;
     char sandbox[64], command[64];
@@ -235,7 +214,7 @@ TEST(a_kill_takes_the_whole_tree_and_want_of_memory_is_told)
                         "while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
                         "grep -q 'touch [u]p'; do sleep 0.01; done"),
               0);
-    CHECK_INT(rig_await(&rig, rig.command_id, 20000), 0);
+    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
 
     CHECK_INT(rig_begin(&rig, sandbox, "exec tail /dev/zero"), 0);
     CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
@@ -278,8 +257,8 @@ static void run_many(struct rig *rig, size_t count, char first[64])
         if (i == 0)
             (void)snprintf(first, 64, "%s", rig->command_id);
     }
-    for (int i = 0; i < 500 && engine_command_peek(rig->engine, &rig->caller, str_of(first), &info);
-         i++)
+    for (int i = 0;
+         i < 9000 && engine_command_peek(rig->engine, &rig->caller, str_of(first), &info); i++)
         rig_run_ms(rig, 20);
     CHECK(!engine_command_peek(rig->engine, &rig->caller, str_of(first), &info));
 }
@@ -292,11 +271,11 @@ static void check_brought_back(struct rig *rig, const char *id)
     CHECK_INT(rig->command.state, COMMAND_ENDED);
     CHECK_INT(rig->command.code, 0);
     CHECK_INT(rig->command.log_end, 10);
-    struct log_reader *reader = follow(rig, &seen, id, 5, true);
+    struct command_log_reader *reader = follow(rig, &seen, id, 5, true);
     CHECK_INT(rig_wait(rig), 0);
     CHECK_CSTR(buf_cstr(&seen.text), "is 0\n");
     CHECK(seen.has_ended && seen.info.code == 0);
-    (void)log_reader_free(reader);
+    (void)command_log_reader_free(reader);
     buf_done(&seen.text);
     CHECK_INT(rig_await(rig, id, -1), 0);
 }
@@ -351,6 +330,7 @@ TEST(a_tenants_oldest_go_when_it_has_too_many)
     if (geteuid() != 0)
         SKIP("jails with every limit need root here");
     rig_open(&rig, CONFIG "[limits]\ncommands = 2\n");
+    rig.engine->next_sweep_ms = INT64_MAX; /* only the one below */
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     for (int i = 0; i < 4; i++) {
         CHECK_INT(rig_begin(&rig, rig.id, "echo out"), 0);
@@ -359,7 +339,7 @@ TEST(a_tenants_oldest_go_when_it_has_too_many)
             (void)snprintf(first, sizeof first, "%s", rig.command_id);
     }
     struct seen seen;
-    struct log_reader *reader = follow(&rig, &seen, first, 0, true);
+    struct command_log_reader *reader = follow(&rig, &seen, first, 0, true);
     CHECK_INT(rig_wait(&rig), 0);
     command_sweep(rig.engine);
     CHECK_INT(list(&rig, &(struct command_filter){0}), 0);
@@ -367,7 +347,7 @@ TEST(a_tenants_oldest_go_when_it_has_too_many)
     CHECK_INT(get(&rig, first), -1);
     CHECK_INT(rig.why.code, ERR_NOT_FOUND);
     CHECK_INT(get(&rig, listed[0]), 0);
-    (void)log_reader_free(reader);
+    (void)command_log_reader_free(reader);
     buf_done(&seen.text);
     rig_done(&rig);
 }
@@ -440,18 +420,40 @@ TEST(files_of_a_jail)
     rig_done(&rig);
 }
 
+/* Until the command has written this many bytes. */
+static void wait_for_log(struct rig *rig, const char *id, uint64_t bytes)
+{
+    struct command_info info = {0};
+    for (int i = 0; i < 9000 && info.log_end < bytes; i++) {
+        rig_run_ms(rig, 20);
+        CHECK(engine_command_peek(rig->engine, &rig->caller, str_of(id), &info));
+    }
+    CHECK(info.log_end >= bytes);
+}
+
 TEST(a_paused_jail_goes_on_where_it_was)
 {
     struct rig rig;
     rig_open_jails(&rig, CONFIG);
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
-    CHECK_INT(rig_begin(&rig, rig.id, "sleep 0.3; echo woke"), 0);
+    char id[64];
+    struct command_info info = {0};
+    CHECK_INT(rig_begin(&rig, rig.id, "until test -e go; do echo on; sleep 0.02; done"), 0);
+    (void)snprintf(id, sizeof id, "%s", rig.command_id);
+    wait_for_log(&rig, id, 1);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_pause, str_of(rig.id), rig_on_sandbox), 0);
     CHECK_INT(rig.sandbox.state, SANDBOX_PAUSED);
-    CHECK_INT(rig_await(&rig, rig.command_id, 600), -1);
+    rig_run_ms(&rig, 300); /* what it had said before is read */
+    CHECK(engine_command_peek(rig.engine, &rig.caller, str_of(id), &info));
+    uint64_t end = info.log_end;
+    CHECK_INT(rig_await(&rig, id, 600), -1);
+    CHECK(engine_command_peek(rig.engine, &rig.caller, str_of(id), &info));
+    CHECK_INT(info.log_end, end);
     CHECK_INT(RIG_CALL(&rig, engine_sandbox_resume, str_of(rig.id), rig_on_sandbox), 0);
-    CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
-    check_log(&rig, rig.command_id, "woke\n");
+    wait_for_log(&rig, id, end + 1);
+    CHECK_INT(rig_write(&rig, rig.id, "/workspace/go", ""), 0);
+    CHECK_INT(rig_await(&rig, id, -1), 0);
+    CHECK_INT(rig.command.code, 0);
     rig_done(&rig);
 }
 
@@ -515,7 +517,7 @@ TEST(two_callers_of_a_session_share_one_sandbox)
                                  &list, &err));
     CHECK_INT(list.count, 1);
     struct session_info info = {.state = SESSION_ACTIVE};
-    for (int i = 0; i < 100 && info.state != SESSION_DORMANT; i++) {
+    for (int i = 0; i < 3600 && info.state != SESSION_DORMANT; i++) {
         rig_run_ms(&rig, 50);
         CHECK_OK(engine_session_get(rig.engine, &rig.caller, STR("session-1"), &info, &err));
     }
@@ -623,7 +625,11 @@ TEST(contents_of_any_size_go_in_and_out)
     struct file_watcher *watcher = NULL;
     CHECK_OK(engine_file_watch(rig.engine, &rig.caller, &place, STR("/workspace"), false,
                                &news_calls, &flow, &watcher, &err));
-    rig_run_ms(&rig, 50);
+    for (int i = 0; i < 3600 && flow.news == 0; i++) { /* until it watches */
+        CHECK_INT(rig_write(&rig, rig.id, "/workspace/small", "x"), 0);
+        rig_run_ms(&rig, 50);
+    }
+    CHECK(flow.news > 0);
     struct file_put put = {.path = STR("/workspace/big")};
     rig.awaited++;
     CHECK_OK(engine_file_put(rig.engine, &rig.caller, &place, &put, &put_calls, &flow, &flow.writer,
@@ -661,7 +667,6 @@ TEST(contents_of_any_size_go_in_and_out)
     CHECK_INT(rig_wait(&rig), -1);
     CHECK_INT(rig.why.code, ERR_NOT_FOUND);
     (void)file_reader_free(flow.reader);
-    CHECK(flow.news > 0);
     (void)file_watcher_free(watcher);
     rig_done(&rig);
 }
@@ -684,7 +689,7 @@ TEST(a_server_inside_is_reached)
     CHECK_INT(rig.why.code, ERR_NO_LISTENER);
     CHECK_INT(rig_begin(&rig, rig.id, "exec python3 -m http.server 8123"), 0);
     int connected = -1;
-    for (int i = 0; i < 100 && connected < 0; i++) {
+    for (int i = 0; i < 3600 && connected < 0; i++) {
         rig_run_ms(&rig, 50);
         connected = RIG_CALL(&rig, engine_port_connect, str_of(rig.id), 8123, on_port);
     }
@@ -700,12 +705,12 @@ TEST(a_warden_that_dies_is_replaced)
     CHECK_INT(rig_create(&rig, &(struct sandbox_spec){0}), 0);
     (void)snprintf(id, sizeof id, "%s", rig.id);
     CHECK_INT(rig_begin(&rig, id, "sleep 100"), 0);
-    pid_t warden = engine_maker_pid(rig.engine, ENGINE_TIER_JAIL);
+    pid_t warden = engine_tier_process_pid(rig.engine, ENGINE_TIER_JAIL);
     CHECK(warden > 0);
     CHECK_INT(kill(warden, SIGKILL), 0);
     CHECK_INT(rig_await(&rig, rig.command_id, -1), 0);
     CHECK_INT(rig.command.end, COMMAND_LOST);
-    for (int i = 0; i < 100 && rig_state(&rig, id) != SANDBOX_INTERRUPTED; i++)
+    for (int i = 0; i < 9000 && rig_state(&rig, id) != SANDBOX_INTERRUPTED; i++)
         rig_run_ms(&rig, 20);
     CHECK_INT(rig_state(&rig, id), SANDBOX_INTERRUPTED);
     CHECK_INT(rig_begin(&rig, id, "echo back"), 0); /* a new place, from the new warden */

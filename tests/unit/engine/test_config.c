@@ -4,9 +4,9 @@
 
 #include <sys/stat.h>
 
+#include "base/format/toml.h"
 #include "base/sys.h"
-#include "base/toml.h"
-#include "egress/secrets.h"
+#include "egress/keys/secrets.h"
 
 static const char example[] = "default_model = \"groq/llama-3.3-70b\"\n"
                               "[providers.groq]\n"
@@ -225,21 +225,21 @@ TEST(config_unknown_keys)
                   "config.toml:3:1: sandbox.timeout_secnds: unknown key; did you mean "
                   "timeout_seconds?");
     check_refused("memory_mb = 3\n",
-                  "config.toml:1:1: memory_mb: unknown key here; it belongs into [sandbox]");
+                  "config.toml:1:1: memory_mb: unknown key here; move it into [sandbox]");
     check_refused("[jail]\ndefault_model = \"a/b\"\n",
-                  "config.toml:2:1: jail.default_model: unknown key here; it belongs to the top of "
+                  "config.toml:2:1: jail.default_model: unknown key here; move it to the top of "
                   "the file, before any section");
     check_refused("[sandbx]\n", "config.toml:1:2: sandbx: unknown key; did you mean sandbox?");
     check_refused("[providers.groq]\nurl = 1\n",
                   "config.toml:2:1: providers.groq.url: unknown key; 'sandglass config schema' "
-                  "lists them");
+                  "lists all keys");
     check_refused("[[sandbox.dependencies]]\npackage = \"a\"\n[[sandbox.dependencies]]\n"
                   "package = \"b\"\nversoin = \"1\"\n",
                   "config.toml:5:1: sandbox.dependencies[1].versoin: unknown key; did you mean "
                   "version?");
     check_refused("\"x\\ny\" = 1\n",
                   "config.toml:1:1: \"x\\u000Ay\": unknown key; 'sandglass config "
-                  "schema' lists them");
+                  "schema' lists all keys");
 }
 
 TEST(config_wrong_types)
@@ -287,10 +287,16 @@ TEST(config_ranges)
     check_refused("[jail]\ncpus = nan\n",
                   "config.toml:2:8: jail.cpus: nan is out of range: 0.05 to 1024");
     check_refused("[sandbox]\ntimeout_seconds = -1\n",
-                  "config.toml:2:19: sandbox.timeout_seconds: -1 is out of range: 1 to 86400");
+                  "config.toml:2:19: sandbox.timeout_seconds: -1 is out of range: 0 to 31536000");
     struct err err = {0};
     AUTO_CONFIG struct config *config = NULL;
-    CHECK_OK(load_text("[jail]\npids = 1024\ncpus = 2\n", &config, &err));
+    CHECK_OK(load_text("[sandbox]\ntimeout_seconds = \"none\"\n[jail]\npids = 1024\ncpus = 2\n",
+                       &config, &err));
+    CHECK_INT(config->sandbox.timeout_seconds, 0); /* no limit */
+    CHECK_INT(config->jail.command_seconds, 0);
+    check_refused("[jail]\ncommand_seconds = \"soon\"\n",
+                  "config.toml:2:19: jail.command_seconds: expected an integer or \"none\", got a "
+                  "string");
     CHECK_INT(config->jail.pids, 1024);
     CHECK(config->jail.cpus == 2.0);
 }
@@ -300,7 +306,7 @@ TEST(config_choices)
     clean_environment();
     check_refused(
         "[sandbox]\nprovider = \"docker\"\n",
-        "config.toml:2:12: sandbox.provider: docker is not one of: jail, isolate, memory");
+        "config.toml:2:12: sandbox.provider: docker is not one of: jail, isolate, memory, deno");
     check_refused("[server]\nlog_format = \"Text\"\n",
                   "config.toml:2:14: server.log_format: Text is not one of: text, json");
 }
@@ -376,9 +382,24 @@ TEST(config_what_must_agree)
     check_refused("[[sandbox.dependencies]]\npackage = \"a\"\nsecret_env = \"MY_KEY\"\n",
                   "config.toml:3:1: sandbox.dependencies[0].secret_env: needs hosts = [...]: where "
                   "the key may be sent");
+    check_refused("[[sandbox.dependencies]]\npackage = \"a\"\nsecret_env = \"MY_KEY\"\n"
+                  "hosts = [\"*.a.test\"]\n",
+                  "config.toml:3:1: sandbox.dependencies[0].secret_env: needs an exact host in "
+                  "hosts = [...]: where the key may be sent");
+    check_refused("[sandbox]\nprovider = \"isolate\"\nruntime = \"node24\"\n",
+                  "config.toml:3:1: sandbox.runtime: can be set only for sessions in a jail; "
+                  "remove it, or set provider = \"jail\"");
+    check_refused("[sandbox]\nprovider = \"deno\"\nruntime = \"node24\"\n",
+                  "config.toml:3:1: sandbox.runtime: provider = \"deno\" always uses the runtime "
+                  "deno; to choose another, set "
+                  "provider = \"jail\"");
+    check_refused(
+        "[sandbox]\nruntime = \"node1\"\n",
+        "config.toml:2:1: sandbox.runtime: unknown runtime 'node1'; the runtimes are python3, "
+        "python3.13, node22, node24, deno and bash");
     check_refused("[providers.groq]\napi_key = \"gsk_1\"\n",
-                  "config.toml:2:11: providers.groq.api_key: a secret is not kept in the file; "
-                  "api_key_env names the environment variable it is read from");
+                  "config.toml:2:11: providers.groq.api_key: secrets are not read from the file; "
+                  "api_key_env names the environment variable that holds it");
 }
 
 TEST(config_syntax_errors_name_file_line_and_column)
@@ -401,7 +422,7 @@ TEST(config_size_is_bounded)
     for (int i = 0; i < 300; i++)
         buf_printf(&text, "[[sandbox.dependencies]]\npackage = \"p%d\"\n", i);
     CHECK_ERR(load_text(buf_cstr(&text), &config, &err), ERR_INVALID);
-    CHECK_MSG("sandbox.dependencies: more than 256 of them");
+    CHECK_MSG("sandbox.dependencies: more than 256 entries");
 }
 
 TEST(config_survives_the_nth_failure)
@@ -457,6 +478,46 @@ TEST(secrets_of_sandboxes_are_named_with_hosts_and_headers)
     CHECK_CSTR(rule.headers[0], "x-token");
 }
 
+TEST(secrets_of_dependencies_are_one_for_each_variable)
+{
+    struct err err = {0};
+    AUTO_CONFIG struct config *config = NULL;
+    clean_environment();
+    CHECK_OK(load_text("[[sandbox.dependencies]]\npackage = \"a\"\nsecret_env = \"MY_KEY\"\n"
+                       "hosts = [\"a.test\", \"*.a.test\"]\n"
+                       "[[sandbox.dependencies]]\npackage = \"pypi:b\"\nsecret_env = \"MY_KEY\"\n"
+                       "hosts = [\"a.test\", \"b.test:8443\"]\nheaders = [\"X-Token\"]\n",
+                       &config, &err));
+    const struct config_bound_secret *bound =
+        config_bound_secret(config, STR(CONFIG_OF_DEPENDENCY "MY_KEY"));
+    CHECK_INT(config->dependency_secrets.len, 1);
+    CHECK_STR(bound->variable, "MY_KEY");
+    CHECK_INT(bound->hosts.len, 2);
+    CHECK_STR(bound->hosts.items[1], "b.test:8443");
+    CHECK_INT(bound->headers.len, 1);
+    CHECK(bound->value == NULL);
+    CHECK_INT(config->warnings.len, 1);
+    CHECK_STR(
+        config->warnings.items[0],
+        "sandbox.dependencies: the environment variable MY_KEY (secret_env of a, "
+        "pypi:b) is not set; requests with this key fail until the server is started with it");
+}
+
+TEST(secrets_of_dependencies_that_cannot_be_used_are_warned_of)
+{
+    struct err err = {0};
+    AUTO_CONFIG struct config *config = NULL;
+    clean_environment();
+    CHECK_INT(setenv("MY_KEY", "short", 1), 0);
+    CHECK_OK(load_text("[[sandbox.dependencies]]\npackage = \"a\"\nsecret_env = \"MY_KEY\"\n"
+                       "hosts = [\"a.test\"]\n",
+                       &config, &err));
+    CHECK_INT(config->warnings.len, 1);
+    CHECK_STR(config->warnings.items[0],
+              "sandbox.dependencies: the key of a cannot be used: secret MY_KEY: its value must "
+              "have 8 to 8192 characters");
+}
+
 TEST(secrets_of_sandboxes_that_cannot_be_are_refused)
 {
     static const struct {
@@ -468,9 +529,9 @@ TEST(secrets_of_sandboxes_that_cannot_be_are_refused)
         {"hosts = [\"a.test\"]\n", "from: missing"},
         {"from = \"env:MY_KEY\"\nhosts = [\"*.a.test\"]\n", "secrets.k.hosts"},
         {"from = \"env:MY_KEY\"\nhosts = [\"a.test\"]\nheaders = [\"Host\"]\n",
-         "header host is not one that carries a key"},
+         "header host may not carry a key"},
         {"from = \"env:MY_KEY\"\nvalue = \"sk-1234567890\"\nhosts = [\"a.test\"]\n",
-         "a secret is not kept in the file"},
+         "secrets are not read from the file"},
     };
     clean_environment();
     for (size_t i = 0; i < countof(rows); i++) {

@@ -47,7 +47,7 @@ static void open_here(struct rig *rig)
     (void)snprintf(rig->dir, sizeof rig->dir, "%s/data", home);
     (void)snprintf(path, sizeof path, "%s/config.toml", home);
     CHECK_OK(config_load(path, &rig->config, &err));
-    rig->config->jail.template_at_start = false; /* nobody waits for it here */
+    rig->config->jail.zygote_at_start = false; /* nobody waits for it here */
     CHECK_OK(loop_open(&rig->loop, &err));
     rig_reopen(rig);
 }

@@ -1,5 +1,5 @@
-/* Fault plan 9.2 for the engine's verbs: each file call of each verb fails in its turn, alone and
- * with all that follow. Whoever asked hears of it or was not touched by it, the engine serves on,
+/* Fault plan 9.2 for the engine's verbs: each file call of each verb fails in its turn, by itself
+ * and with all that follow. The caller gets the error or was not affected, the engine continues,
  * and the next start has what was acknowledged, whole. */
 
 #include "rig.h"
@@ -316,8 +316,8 @@ TEST(a_pause_that_fails_while_the_engine_stops_is_an_interruption)
     rig_done(&walk.rig);
 }
 
-/* One that is being made when the engine stops is put aside as soon as it runs; whoever waits for
- * one that lies aside is refused, and does not bring it back. */
+/* One that is being made when the engine stops is put aside as soon as it runs; a caller that waits
+ * for one that lies aside is refused, and does not bring it back. */
 TEST(what_comes_to_run_while_the_engine_stops_is_put_aside)
 {
     struct walk walk = {0};

@@ -2,7 +2,7 @@
 
 #include "rig.h"
 
-#include "base/json.h"
+#include "base/format/json.h"
 
 static void on_eval(void *ctx, const struct eval_result *result, const struct err *why)
 {
@@ -47,7 +47,7 @@ TEST(code_is_evaluated_once)
     rig_open(&rig, CONFIG);
     CHECK_INT(eval(&rig, "", "", "console.log('hi'); 1 + 1"), 0);
     CHECK_CSTR(rig.texts[0], "2");
-    CHECK_CSTR(rig.texts[2], "hi");
+    CHECK_CSTR(rig.texts[2], "hi\n");
     CHECK_INT(eval(&rig, "", "", "globalThis.x = 1"), 0);
     CHECK_INT(eval(&rig, "", "", "typeof x"), 0); /* nothing is left of it */
     CHECK_CSTR(rig.texts[0], "\"undefined\"");
@@ -121,13 +121,12 @@ TEST(a_session_keeps_its_variables_and_modules)
     rig_open(&rig, CONFIG);
     struct session_spec spec = {.id = STR("session-1"), .idle_ms = 300};
     CHECK_INT(RIG_CALL(&rig, engine_session_create, &spec, rig_on_session), 0);
-    CHECK_INT(RIG_CALL(&rig, engine_module_put, STR("session-1"), STR("lib/a.js"),
-                       STR("export const a = 5;"), rig_on_plain),
-              0);
+    struct module_spec module = {.path = STR("lib/a.js"), .source = STR("export const a = 5;")};
+    CHECK_INT(RIG_CALL(&rig, engine_module_put, STR("session-1"), &module, rig_on_plain), 0);
     CHECK_INT(eval(&rig, "", "session-1", "globalThis.v = 1; v"), 0);
     struct session_info info = {.state = SESSION_ACTIVE};
     struct err err = {0};
-    for (int i = 0; i < 100 && info.state != SESSION_DORMANT; i++) {
+    for (int i = 0; i < 4000 && info.state != SESSION_DORMANT; i++) {
         rig_run_ms(&rig, 50);
         CHECK_OK(engine_session_get(rig.engine, &rig.caller, STR("session-1"), &info, &err));
     }
@@ -153,7 +152,7 @@ TEST(it_has_no_files_and_no_commands)
     rig_done(&rig);
 }
 
-TEST(an_engine_that_is_freed_at_once_answers_everybody)
+TEST(an_engine_that_is_freed_at_once_answers_every_caller)
 {
     static const struct eval_calls calls = {NULL, on_eval};
     struct rig rig;

@@ -41,7 +41,7 @@ static void check_refused(const struct rig *rig, const char *key)
 static const char small[] = "[sandbox]\nprovider = \"memory\"\n[limits]\nsandboxes = 2\n"
                             "sessions = 1\nvolumes = 1\nsnapshots = 1\ncheckpoints = 2\n";
 
-TEST(a_tenant_has_so_many_of_each_and_no_more)
+TEST(a_tenant_has_at_most_this_many_of_each)
 {
     struct rig rig;
     rig_open(&rig, small);
@@ -92,19 +92,28 @@ TEST(checkpoints_are_disk_in_a_tokens_quota)
     char id[64];
     rig_open(&rig, NULL);
     struct sandbox_spec spec = {.limits.disk_bytes = 64 << 20};
-    rig.caller.quota.disk_bytes = (64 << 20) + 100;
+    rig.caller.quota.disk_bytes = (64 << 20) + 200;
     CHECK_INT(rig_create(&rig, &spec), 0);
     (void)snprintf(id, sizeof id, "%s", rig.id);
     CHECK_INT(rig_write(&rig, id, "/f",
                         "more than a hundred bytes, of which each is written once, "
                         "and which the next checkpoint finds there before it"),
               0);
-    CHECK_INT(checkpoint(&rig, id), 0);
+    /* Two at once, with room for one. */
+    rig.awaited += 2;
+    engine_sandbox_checkpoint(rig.engine, &rig.caller, str_of(id), STR(""), on_checkpoint, &rig);
+    engine_sandbox_checkpoint(rig.engine, &rig.caller, str_of(id), STR(""), on_checkpoint, &rig);
+    CHECK_INT(rig_wait(&rig), -1);
+    check_refused(&rig, "checkpoints");
     CHECK_INT(checkpoint(&rig, id), -1);
     check_refused(&rig, "checkpoints");
+    struct sandbox_info info;
+    struct err err = {0};
+    CHECK_OK(engine_sandbox_get(rig.engine, &rig.caller, str_of(id), &info, &err));
+    CHECK_INT(info.checkpoint_count, 1);
     rig_close(&rig);
     rig_reopen(&rig);
-    rig.caller.quota.disk_bytes = (64 << 20) + 100;
+    rig.caller.quota.disk_bytes = (64 << 20) + 200;
     CHECK_INT(checkpoint(&rig, id), -1);
     check_refused(&rig, "checkpoints");
     rig.caller.quota.disk_bytes = 0;

@@ -1,6 +1,6 @@
 /* The machine of a sandbox's life holds together. */
 
-#include "engine/sandbox_state.h"
+#include "engine/sandbox/sandbox_state.h"
 #include "test.h"
 
 TEST(names_lead_back)

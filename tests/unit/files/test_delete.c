@@ -171,15 +171,15 @@ TEST(delete_does_not_cross_mounts)
     int status = 0;
     CHECK_INT(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        SKIP("no mount namespace to be had");
+        SKIP("no mount namespace available");
     CHECK_INT(status, 0);
     (void)snprintf(path, sizeof path, "%s/foreign/precious", tree.outer);
     CHECK_INT(access(path, F_OK), 0);
     CHECK(!tree_has(&tree, "d/e") && tree_has(&tree, "d/mnt"));
 }
 
-/* FS-13: somebody writes on while the tree goes. It ends, and removes nothing else. */
-TEST(delete_ends_while_somebody_writes)
+/* FS-13: another process writes while the tree is deleted. It ends, and removes nothing else. */
+TEST(delete_ends_while_another_process_writes)
 {
     AUTO_TREE struct tree tree = tree_new();
     struct err err = {0};

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
-#include "files/tar.h"
+#include "files/archive/tar.h"
 #include "tree.h"
 #include "ustar.h"
 

@@ -46,7 +46,7 @@ TEST(read_is_safe_for_binary_and_refuses_what_is_no_file)
     CHECK_MSG("is a directory, not a regular file");
     CHECK_ERR(files_read(tree.files, STR("x"), NULL, &out, &content, &err), ERR_NOT_FOUND);
     CHECK_ERR(files_read(tree.files, STR("b/x"), NULL, &out, &content, &err), ERR_NOT_A_DIRECTORY);
-    CHECK_INT(out.len, 4); /* a failed call leaves the buffer alone */
+    CHECK_INT(out.len, 4); /* a failed call does not change the buffer */
 }
 
 TEST(write_creates_replaces_and_keeps_the_mode)
@@ -106,7 +106,7 @@ TEST(write_can_be_tied_to_what_was_read)
     CHECK_OK(files_write(tree.files, STR("f"), STR("two"), &options, &created, &err));
     content.stat.size = 4;
     CHECK_ERR(files_write(tree.files, STR("f"), STR("x"), &options, &created, &err), ERR_NO_MATCH);
-    CHECK_MSG("another one by now");
+    CHECK_MSG("a different file now");
 }
 
 TEST(append_makes_and_extends)

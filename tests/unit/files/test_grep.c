@@ -197,7 +197,7 @@ TEST(context_comes_once_and_in_order)
         CHECK_INT(found.matches[i].is_context, expected[i].is_context);
         CHECK_STR(found.matches[i].text, expected[i].text);
     }
-    options.limit = 1; /* counts matches alone */
+    options.limit = 1; /* counts only matches */
     CHECK_OK(files_grep(tree.files, STR("f"), STR("x"), &options, &arena, &found, &err));
     CHECK_INT(found.count, 3);
     CHECK_INT(found.matches[1].column, 5);

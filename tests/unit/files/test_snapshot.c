@@ -1,14 +1,14 @@
 /* Snapshots as streams: the trip there and back, and streams that were damaged, cut or made up
  * (VOL-01, FS-11 for imports). */
 
-#include "files/snapshot.h"
+#include "files/archive/snapshot.h"
 
 #include <errno.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-#include "base/sha256.h"
-#include "files/pack.h"
+#include "base/crypto/sha256.h"
+#include "files/archive/pack.h"
 #include "tree.h"
 #include "ustar.h"
 
@@ -175,7 +175,7 @@ TEST(a_stream_that_is_cut_off_is_refused)
     }
 }
 
-/* --- Streams that somebody made up --- */
+/* --- Invented streams --- */
 
 static void put_file(struct pack_writer *writer, const char *name, struct str bytes)
 {
@@ -239,17 +239,18 @@ TEST(a_manifest_that_lies_is_refused)
     check_forged(&(struct forged){.head = "sandglass snapshot 2\nname n\n"}, bytes, ERR_UNSUPPORTED,
                  "version 2");
     check_forged(&(struct forged){.head = "sandglass snapshot x\nname n\n"}, bytes, ERR_INVALID,
-                 "none of a snapshot");
-    check_forged(&(struct forged){.head = "tar\n"}, bytes, ERR_INVALID, "none of a snapshot");
+                 "not the manifest of a snapshot");
+    check_forged(&(struct forged){.head = "tar\n"}, bytes, ERR_INVALID,
+                 "not the manifest of a snapshot");
     check_forged(&(struct forged){.head = "sandglass snapshot 1\n"}, bytes, ERR_INVALID, "no name");
     check_forged(&(struct forged){.head = "sandglass snapshot 1\nname n\npart 7.tar 1 x\n"}, bytes,
-                 ERR_INVALID, "means nothing");
+                 ERR_INVALID, "unknown line");
     check_forged(&(struct forged){.part_name = "001.tar"}, bytes, ERR_INVALID, "000.tar");
     check_forged(&(struct forged){.extra = "002.tar"}, bytes, ERR_INVALID, "not in the manifest");
     check_forged(&(struct forged){.more_bytes = 1}, bytes, ERR_INVALID, "size");
     check_forged(&(struct forged){.hash = "00000000000000000000000000000000"
                                           "00000000000000000000000000000000"},
-                 bytes, ERR_INVALID, "not those of the manifest");
+                 bytes, ERR_INVALID, "differ from the manifest");
     CHECK_ERR(take_in(&to, bytes, &err), ERR_INVALID); /* a plain tar */
     CHECK_ERR(take_in(&to, STR("nothing of the kind"), &err), ERR_INVALID);
 }
@@ -280,7 +281,7 @@ TEST(what_a_part_may_not_hold_is_refused_by_name)
     ustar_add(&part, "l", '2', "..", "");
     ustar_add(&part, "l/HOSTFILE", '0', "", "gotcha");
     ustar_end(&part);
-    check_forged(&(struct forged){0}, buf_str(&part), ERR_INVALID, "no directory");
+    check_forged(&(struct forged){0}, buf_str(&part), ERR_INVALID, "is not a directory");
 }
 
 TEST(a_bomb_is_refused_by_its_ratio_and_by_its_size)

@@ -1,8 +1,10 @@
 /* tar streams, honest and hostile (FS-11). */
 
-#include "files/tar.h"
+#include "files/archive/tar.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "files/internal.h"
 #include "files/watch.h"
@@ -106,7 +108,7 @@ TEST(places_are_new_replaced_or_merged)
     tree_put(&tree, "clash/d", "a file");
     tree_put(&tree, "clash/aa", "a file");
     CHECK_ERR(unpack(&tree, "clash", FILES_TAR_MERGE, buf_str(&tar), &err), ERR_CONFLICT);
-    CHECK_MSG("'d' is a regular file in the tree and a directory in the archive");
+    CHECK_MSG("'d' is a regular file in the target and a directory in the archive");
     CHECK_INT(tree_count(&tree, "."), 3);
     CHECK_INT(tree_count(&tree, "clash"), 2);
 }
@@ -349,7 +351,97 @@ static bool hears(const struct buf *news, const char *line)
     return str_find(buf_str(news), str_of(line)) < news->len;
 }
 
-/* By renames from a place that it does not see, which is nobody's business. */
+/* By renames from a place that it does not watch. */
+/* The process ends without a chance to clear up when half of the archive was read. */
+static ssize_t read_and_die(void *ctx, void *space, size_t size, struct err *err)
+{
+    struct cursor *cursor = ctx;
+    if (cursor->rest.len < 2000)
+        (void)raise(SIGKILL);
+    return read_cursor(cursor, space, size, err);
+}
+
+static void unpack_and_die(struct tree *tree, const char *path, enum files_tar_place place,
+                           struct str bytes)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct cursor cursor = {bytes, 512};
+        struct files_source source = {read_and_die, &cursor};
+        struct files_tar_result result = {0};
+        struct err err = {0};
+        (void)!files_tar_in(tree->files, str_of(path), place, &source, NULL, &result, &err);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(what_a_killed_process_left_goes_with_the_next_archive)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    struct err err = {0};
+    AUTO_BUF struct buf tar = {0};
+    ustar_add(&tar, "d/f", '0', "", "text");
+    ustar_add(&tar, "d/g", '0', "", "more");
+    ustar_end(&tar);
+    tree_put(&tree, "to/kept", "");
+    CHECK_OK(files_mkdir(tree.files, STR("to/.sandglass-notes"), 0755, false, &err));
+    unpack_and_die(&tree, "to", FILES_TAR_MERGE, buf_str(&tar));
+    unpack_and_die(&tree, "to", FILES_TAR_MERGE, buf_str(&tar));
+    unpack_and_die(&tree, "to/new", FILES_TAR_REPLACE, buf_str(&tar));
+    CHECK(tree_count(&tree, "to") > 2); /* the last one has removed the others, not itself */
+    CHECK_OK(unpack(&tree, "to", FILES_TAR_MERGE, buf_str(&tar), &err));
+    CHECK_INT(tree_count(&tree, "to"), 3);
+    tree_check(&tree, "to/d/g", "more");
+    CHECK(tree_has(&tree, "to/kept") && tree_has(&tree, "to/.sandglass-notes"));
+}
+
+/* An archive whose bytes come slowly: another is unpacked meanwhile. */
+struct slow_source {
+    struct cursor cursor;
+    struct tree *tree;
+    struct str other;
+    bool is_done, failed;
+};
+
+static ssize_t read_slowly(void *ctx, void *space, size_t size, struct err *err)
+{
+    struct slow_source *slow = ctx;
+    if (!slow->is_done && slow->cursor.rest.len < 2000) {
+        slow->is_done = true;
+        slow->failed = unpack(slow->tree, "to", FILES_TAR_MERGE, slow->other, err) < 0 ||
+                       unpack(slow->tree, "to/fast", FILES_TAR_REPLACE, slow->other, err) < 0;
+    }
+    return read_cursor(&slow->cursor, space, size, err);
+}
+
+TEST(archives_that_are_unpacked_at_once_do_not_remove_each_other)
+{
+    AUTO_TREE struct tree tree = tree_new();
+    struct err err = {0};
+    AUTO_BUF struct buf slow_tar = {0}, other = {0};
+    ustar_add(&slow_tar, "a", '0', "", "slow");
+    ustar_add(&slow_tar, "b", '0', "", "slow");
+    ustar_end(&slow_tar);
+    ustar_add(&other, "c", '0', "", "other");
+    ustar_end(&other);
+    tree_put(&tree, "to/fast/old", "");
+    struct slow_source slow = {{buf_str(&slow_tar), 512}, &tree, buf_str(&other), false, false};
+    struct files_source source = {read_slowly, &slow};
+    struct files_tar_result result = {0};
+    CHECK_OK(files_tar_in(tree.files, STR("to"), FILES_TAR_MERGE, &source, NULL, &result, &err));
+    CHECK(slow.is_done && !slow.failed);
+    tree_check(&tree, "to/a", "slow");
+    tree_check(&tree, "to/b", "slow");
+    tree_check(&tree, "to/c", "other");
+    tree_check(&tree, "to/fast/c", "other");
+    CHECK_INT(tree_count(&tree, "to"), 4);
+    CHECK_INT(tree_count(&tree, "to/fast"), 1);
+}
+
 TEST(a_watch_tells_of_what_is_unpacked_as_created_or_changed)
 {
     AUTO_TREE struct tree tree = tree_new();

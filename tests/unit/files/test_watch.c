@@ -2,7 +2,7 @@
 
 #include "tree.h"
 
-enum { PATIENCE_MS = 10000 };
+enum { PATIENCE_MS = 120000 };
 
 /* Reads news until this one comes; false when none comes. */
 static bool expect(struct files_watch *watch, enum files_event_type type, const char *path)
@@ -134,7 +134,7 @@ TEST(watch_says_when_news_were_lost)
     CHECK_OK(files_watch_new(tree.files, STR("."), true, &watch, &err));
     char path[400];
     (void)snprintf(path, sizeof path, "%s/d", tree.dir);
-    /* A directory full of files that is moved in is told file by file, up to the bound. */
+    /* A directory full of files that is moved in is reported file by file, up to the bound. */
     char outside[400];
     (void)snprintf(outside, sizeof outside, "%s/full", tree.outer);
     CHECK_INT(mkdir(outside, 0755), 0);

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "files/zones.h"
+#include "files/zones/zones.h"
 #include "tree.h"
 
 TEST(a_path_is_judged_by_its_words)

@@ -61,7 +61,7 @@ TEST(bad_addresses_get_a_reason)
     CHECK_MSG("at most 107 bytes");
 }
 
-TEST(loopback_is_told_from_the_rest)
+TEST(loopback_is_distinguished_from_the_rest)
 {
     static const struct {
         const char *text;

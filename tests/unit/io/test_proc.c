@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -40,7 +41,6 @@ static struct seen run(struct loop *loop, struct proc_options options, const cha
     (void)close(fd);
     loop_run(loop);
     CHECK_INT(seen.calls, 1);
-    CHECK(!proc_is_running(proc));
     proc = proc_free(proc);
     return seen;
 }
@@ -59,7 +59,7 @@ TEST(child_gets_its_arguments_environment_and_directory)
     CHECK_INT(seen.how.signal, 0);
 }
 
-TEST(child_inherits_the_named_descriptors_alone)
+TEST(child_inherits_only_the_named_descriptors)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
@@ -86,18 +86,31 @@ TEST(child_inherits_the_named_descriptors_alone)
     (void)close(pipe_ends[1]);
 }
 
-TEST(a_signal_and_a_kill_are_told_apart_from_an_exit)
+static const char *const sleeper[] = {"sh", "-c", "echo $$; exec sleep 60", NULL};
+
+static int told_pid(struct proc *proc)
+{
+    char text[32] = "";
+    int fd = proc_take_pipe(proc, 1);
+    CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+    (void)close(fd);
+    int64_t pid = 0;
+    CHECK(str_to_i64(str_trim(str_of(text)), 1, INT32_MAX, &pid));
+    return (int)pid;
+}
+
+TEST(a_signal_and_a_kill_are_distinguished_from_an_exit)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
     CHECK_OK(loop_open(&loop, &err));
-    const char *const argv[] = {"sleep", "60", NULL};
     struct seen seen = {0};
     struct proc *proc = NULL;
-    struct proc_options options = {.program = "/bin/sleep", .argv = argv, .new_session = true};
+    struct proc_options options = {
+        .program = "/bin/sh", .argv = sleeper, .out = PROC_PIPE, .new_session = true};
     CHECK_OK(proc_start(loop, &options, on_exit_seen, &seen, &proc, &err));
-    CHECK(proc_is_running(proc));
-    CHECK_INT(getsid(proc_pid(proc)), proc_pid(proc));
+    int pid = told_pid(proc);
+    CHECK_INT(getsid(pid), pid);
     proc_kill(proc, SIGTERM);
     loop_run(loop);
     CHECK_INT(seen.how.code, -1);
@@ -111,12 +124,11 @@ TEST(free_ends_a_running_child)
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
     CHECK_OK(loop_open(&loop, &err));
-    const char *const argv[] = {"sleep", "60", NULL};
     struct seen seen = {0};
     struct proc *proc = NULL;
-    struct proc_options options = {.program = "/bin/sleep", .argv = argv};
+    struct proc_options options = {.program = "/bin/sh", .argv = sleeper, .out = PROC_PIPE};
     CHECK_OK(proc_start(loop, &options, on_exit_seen, &seen, &proc, &err));
-    int pid = proc_pid(proc);
+    int pid = told_pid(proc);
     proc = proc_free(proc);
     CHECK(kill(pid, 0) < 0);
     CHECK_INT(seen.calls, 0);
@@ -185,3 +197,23 @@ TEST(each_failing_call_leaves_no_child_and_no_descriptor)
     }
 }
 #endif
+
+TEST(run_waits_without_a_loop)
+{
+    struct err err = {0};
+    struct proc_exit how = {0};
+    static const char *const ends[] = {"sh", "-c", "exit 3", NULL};
+    static const char *const sleeps[] = {"sleep", "1000", NULL};
+    struct proc_options options = {.program = "/bin/sh", .argv = ends};
+    CHECK_OK(proc_run(&options, 60000, NULL, &how, &err));
+    CHECK_INT(how.code, 3);
+    options = (struct proc_options){.program = "/bin/sleep", .argv = sleeps};
+    how.code = 77;
+    CHECK_ERR(proc_run(&options, 50, NULL, &how, &err), ERR_TIMEOUT);
+    atomic_bool stop = true;
+    CHECK_ERR(proc_run(&options, 60000, &stop, &how, &err), ERR_CANCELED);
+    CHECK_INT(how.code, 77);
+    CHECK_INT(waitpid(-1, NULL, WNOHANG), -1); /* none is left behind */
+    options.program = "/does/not/exist";
+    CHECK_ERR(proc_run(&options, 60000, NULL, &how, &err), ERR_NOT_FOUND);
+}

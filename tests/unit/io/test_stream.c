@@ -73,7 +73,7 @@ static void step_until(struct side *side, size_t got)
         (void)loop_step(side->loop);
 }
 
-TEST(bytes_arrive_and_the_end_is_told)
+TEST(bytes_arrive_and_the_end_is_reported)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
@@ -144,7 +144,7 @@ TEST(reading_stops_by_itself_when_nobody_takes)
     (void)close(other);
 }
 
-TEST(writer_is_told_to_wait_and_when_to_go_on)
+TEST(writer_learns_when_to_wait_and_when_to_continue)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
@@ -199,7 +199,7 @@ TEST(finish_sends_all_then_shuts)
     (void)close(other);
 }
 
-TEST(vanished_reader_is_told_once)
+TEST(vanished_reader_is_reported_once)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;
@@ -237,7 +237,7 @@ TEST(stream_may_be_freed_by_its_own_call)
 }
 
 #ifdef SG_FAULTS
-TEST(failing_read_and_write_are_told)
+TEST(failing_read_and_write_are_reported)
 {
     struct err err = {0};
     AUTO_LOOP struct loop *loop = NULL;

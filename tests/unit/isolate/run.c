@@ -1,6 +1,6 @@
 #include "run.h"
 
-#include "isolate/rt.h"
+#include "isolate/vm/rt.h"
 
 struct isolate_engine *test_engine(void)
 {

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "isolate/isolate.h"
+#include "isolate/inside/isolate.h"
 
 struct isolate_engine *test_engine(void);
 struct isolate_limits test_limits(void); /* the defaults, with a second to run */

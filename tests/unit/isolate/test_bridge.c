@@ -1,8 +1,8 @@
 /* The table of bridges: what a row must be, what arguments must be, and how calls end. */
 
-#include "isolate/bridge.h"
+#include "isolate/bridge/bridge.h"
 
-#include "base/json.h"
+#include "base/format/json.h"
 #include "io/loop.h"
 #include "test.h"
 
@@ -137,7 +137,7 @@ TEST(wrong_arguments_are_named)
     CHECK_CSTR(run("echo", "[1,{\"n\":1.5}]", 1).json,
                "api.echo: options.n must be an integer, got 1.5");
     CHECK_CSTR(run("echo", "[1,{},3]", 1).json, "api.echo: takes 2 arguments, got 3");
-    CHECK_CSTR(run("echo", "{}", 1).json, "api.echo: arguments come as an array");
+    CHECK_CSTR(run("echo", "{}", 1).json, "api.echo: the arguments must be an array");
     CHECK(strstr(run("echo", "[", 1).json, "api.echo: JSON, line 1") != NULL);
     CHECK_CSTR(run("silent", "[1]", 1).json, "api.silent: takes 0 arguments, got 1");
 }
@@ -181,7 +181,7 @@ TEST(rows_that_cannot_work_are_refused)
     bad.name = "x";
     bad.params[0].schema = "{\"type\":\"string\",\"pattern\":\"(a+)+\"}";
     CHECK_ERR(bridge_set_add(set, &bad, &err), ERR_INVALID);
-    CHECK_MSG("'pattern' is not a keyword");
+    CHECK_MSG("unsupported keyword 'pattern'");
     bad.params[0] = (struct bridge_param){"value", NUMBER_SCHEMA, true};
     bad.params[1].is_optional = false;
     CHECK_ERR(bridge_set_add(set, &bad, &err), ERR_INVALID);

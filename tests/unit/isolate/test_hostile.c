@@ -9,16 +9,18 @@ static void still_works(void)
     test_expect_json("[1, 2, 3].map(x => x * 2)", "[2,4,6]");
 }
 
+enum { IN_TIME_MS = 60000 }; /* with the limit of a second, on any machine */
+
 /* Ends in one of these ways, in time, and leaves the process healthy. */
 static void survives(const char *code)
 {
     int64_t start = clock_now_ms();
     AUTO_RESULT struct isolate_result result = test_run(code, NULL);
-    if (result.status == ISOLATE_CRASH || clock_now_ms() - start > 5000)
+    if (result.status == ISOLATE_CRASH || clock_now_ms() - start > IN_TIME_MS)
         print_message("%s: %s %s after %lld ms\n", code, isolate_status_name(result.status),
                       buf_cstr(&result.error_message), (long long)(clock_now_ms() - start));
     CHECK(result.status != ISOLATE_CRASH);
-    CHECK(clock_now_ms() - start < 5000);
+    CHECK(clock_now_ms() - start < IN_TIME_MS);
     still_works();
 }
 

@@ -54,7 +54,7 @@ TEST(run_awaits)
     test_expect_json("await new Promise(r => setTimeout(() => r(1), 5)) + 1", "2");
     test_expect_json(
         "const out = []; for await (const x of [1, Promise.resolve(2)]) out.push(x); out", "[1,2]");
-    test_expect_error("await new Promise(() => {})", ISOLATE_ERROR, "Error", "never comes");
+    test_expect_error("await new Promise(() => {})", ISOLATE_ERROR, "Error", "never settles");
 }
 
 TEST(run_lets_timers_end)
@@ -216,7 +216,7 @@ TEST(run_can_declare_again_what_failed)
     CHECK_CSTR(buf_cstr(&result.json), "2");
 }
 
-TEST(run_does_not_run_twice_when_a_name_is_declared_anew)
+TEST(run_does_not_run_twice_when_a_name_is_declared_again)
 {
     struct err err = {0};
     struct isolate_limits limits = test_limits();
@@ -242,10 +242,19 @@ TEST(run_imports_files_of_the_session)
         {STR("lib/a.js"),
          STR("import {b} from '../b.js'; export const a = b + 1; export default 9")},
         {STR("./b.js"), STR("export const b = 41")},
+        {STR("npm:left"), STR("export default (n) => n * 2; export const kind = 'package'")},
     };
     static const struct {
         const char *code, *json, *error;
     } cases[] = {
+        {"import nine, {a} from './lib/a.js';\n[a, nine]", "[42,9]", ""},
+        {"import {a} from './lib/a.js'; import {a as again} from './lib/a.js'; a + again", "84",
+         ""},
+        {"import left, * as all from 'left'; [left(21), all.kind]", "[42,\"package\"]", ""},
+        {"import {kind} from 'npm:left'; kind", "\"package\"", ""},
+        {"import {none} from 'left'; typeof none", "\"undefined\"", ""},
+        {"import left from 'left'; return left(4)", "8", ""},
+        {"import x from 'left/deeper'; x", "null", "packages of the configuration"},
         {"import nine, {a} from './lib/a.js'; export default [a, nine]", "[42,9]", ""},
         {"const m = await import('./lib/a.js'); m.a", "42", ""},
         {"import('./nothing.js')", "null", "cannot find module 'nothing.js'"},
@@ -260,6 +269,27 @@ TEST(run_imports_files_of_the_session)
         AUTO_RESULT struct isolate_result result = test_run_in(isolate, &call, NULL);
         CHECK_CSTR(buf_cstr(&result.json), cases[i].json);
         CHECK(strstr(buf_cstr(&result.error_message), cases[i].error) != NULL);
+    }
+}
+
+TEST(run_keeps_what_an_import_declares)
+{
+    struct err err = {0};
+    struct isolate_limits limits = test_limits();
+    AUTO_ISOLATE struct isolate *isolate = NULL;
+    CHECK_OK(isolate_new(test_engine(), &limits, &isolate, &err));
+    static const struct isolate_module modules[] = {
+        {STR("npm:left"), STR("export default (n) => n * 2")}};
+    static const char *const codes[] = {"import left from 'left';\nconst one = left(1)",
+                                        "import left from 'left';\nconst two = left(one)",
+                                        "left(two)"};
+    static const char *const gives[] = {"null", "null", "8"};
+    for (size_t i = 0; i < countof(codes); i++) {
+        struct isolate_call call = {
+            .code = str_of(codes[i]), .is_session = true, .modules = modules, .module_count = 1};
+        AUTO_RESULT struct isolate_result result = test_run_in(isolate, &call, NULL);
+        CHECK_CSTR(buf_cstr(&result.error_message), "");
+        CHECK_CSTR(buf_cstr(&result.json), gives[i]);
     }
 }
 
@@ -288,7 +318,7 @@ TEST(run_refuses_long_code)
     struct isolate_call call = {.code = buf_str(&code)};
     struct isolate_result result = {0};
     CHECK_ERR(isolate_run(isolate, &call, NULL, &result, &err), ERR_TOO_LARGE);
-    CHECK_MSG("at most 12000");
+    CHECK_MSG("the limit is 12000");
 }
 
 /* --- Bridges --- */
@@ -328,7 +358,7 @@ static bool on_wait(void *user, struct isolate *isolate, UNUSED int64_t ms)
         isolate_settle(isolate, id, true, STR("{\"ok\":[1]}"));
     else
         isolate_settle(isolate, id, false, STR("{\"name\":\"TypeError\",\"message\":\"no\"}"));
-    isolate_settle(isolate, 4711, true, STR("1")); /* nobody's */
+    isolate_settle(isolate, 4711, true, STR("1")); /* of no isolate */
     isolate_settle(isolate, id, true, STR("2"));   /* answered already */
     return true;
 }

@@ -298,7 +298,7 @@ TEST(time_is_bounded)
     CHECK_MSG("1 ms");
 }
 
-TEST(appends_and_leaves_the_rest_alone_on_failure)
+TEST(appends_and_changes_nothing_else_on_failure)
 {
     struct err err = {0};
     AUTO_BUF struct buf js = {0};
@@ -334,4 +334,37 @@ TEST(names_declared_at_the_top)
     buf_clear(&names);
     strip_names(shared(), STR("const = "), &names);
     CHECK_CSTR(buf_cstr(&names), "");
+}
+
+TEST(imports_become_dynamic_ones)
+{
+    static const struct {
+        const char *source, *js; /* NULL: it stays */
+    } rows[] = {
+        {"import 'x'\n1", "await import('x');\n1"},
+        {"import a from \"x\"; a", "var { default: a } = await import(\"x\"); a"},
+        {"import { a, b as c, default as d, 'e f' as g, } from 'x'",
+         "var { a, b: c, default: d, 'e f': g } = await import('x');"},
+        {"import a, { b } from 'x'", "var { default: a, b } = await import('x');"},
+        {"import * as n from 'x'", "var n = await import('x');"},
+        {"import a, * as n from 'x'", "var n = await import('x'), a = n.default;"},
+        {"import {} from 'x'", "await import('x');"},
+        {"import {\n a, // of x\n b /* too */\n} from 'x';\na",
+         "var { a, b } = await import('x');\n\n\n\na"},
+        {"import d from './d.json' with { type: 'json' }; d",
+         "var { default: d } = await import('./d.json', { with:  { type: 'json' } }); d"},
+        {"const s = \"import a from 'x'\"; // import b from 'y'\nimport c from 'z'\nc",
+         "const s = \"import a from 'x'\"; // import b from 'y'\nvar { default: c } = await "
+         "import('z');\nc"},
+        {"import a from 'x'; export default a", NULL},
+        {"import('x')", NULL},
+        {"import.meta.url", NULL},
+        {"import a from", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        AUTO_BUF struct buf js = {0};
+        CHECK_INT(strip_imports(shared(), str_of(rows[i].source), &js), rows[i].js != NULL);
+        CHECK_CSTR(buf_cstr(&js), rows[i].js == NULL ? "" : rows[i].js);
+    }
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,14 +13,14 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "isolate/filter.h"
-#include "isolate/wire.h"
-#include "isolate/worker.h"
+#include "isolate/client/worker.h"
+#include "isolate/inside/filter.h"
+#include "isolate/wire/wire.h"
 
 /* The locked process around the isolates, from outside and from inside. */
 
 static const char *const bridges[] = {"echo", NULL};
-static const struct worker_options options = {.bridges = bridges, .cpu = -1};
+static const struct worker_options options = {.bridges = bridges};
 
 static struct isolate_limits limits_of(int64_t ms)
 {
@@ -79,28 +80,44 @@ TEST(worker_runs_code)
     CHECK_INT(worker_runs(worker), 5);
 }
 
+/* What was begun, to its last event. */
+static struct worker_event last(struct worker *worker)
+{
+    struct worker_event event;
+    for (worker_next(worker, &event); event.type < WORKER_DONE; worker_next(worker, &event)) {
+        struct pollfd poller = {.fd = worker_fd(worker), .events = POLLIN};
+        if (event.type == WORKER_WAITS)
+            CHECK(poll(&poller, 1, 5000) >= 0);
+    }
+    return event;
+}
+
 TEST(worker_keeps_isolates)
 {
     struct err err = {0};
     struct isolate_limits limits = limits_of(1000);
     AUTO_WORKER struct worker *worker = start();
-    uint32_t a = 0, b = 0, c = 0, mark = 0;
-    CHECK_OK(worker_open(worker, &limits, &a, &err));
-    run(worker, a, "let n = 1; n", "1", "");
-    CHECK_OK(worker_fork(worker, a, &b, &err));
-    CHECK_OK(worker_checkpoint(worker, a, &mark, &err));
-    run(worker, a, "++n", "2", "");
-    run(worker, b, "n", "1", "");
-    AUTO_BUF struct buf bytes = {0};
-    CHECK_OK(worker_pause(worker, a, &bytes, &err));
-    CHECK_OK(worker_rollback(worker, a, mark, &err));
-    run(worker, a, "n", "1", "");
-    CHECK_OK(worker_close(worker, a, &err));
     AUTO_WORKER struct worker *other = start();
-    CHECK_OK(worker_resume(other, buf_str(&bytes), &limits, &c, &err));
-    run(other, c, "++n", "3", "");
-    CHECK_ERR(worker_resume(other, STR("junk"), &limits, &c, &err), ERR_INVALID);
-    run(other, c, "n", "3", "");
+    uint32_t a = 0, b = 0;
+    CHECK_OK(worker_open(worker, &limits, &a, &err));
+    CHECK_OK(worker_open(worker, &limits, &b, &err));
+    run(worker, a, "globalThis.n = 1", "1", "");
+    run(worker, b, "globalThis.n = 10", "10", "");
+    run(worker, a, "++n", "2", "");
+    run(worker, b, "n", "10", "");
+    CHECK_OK(worker_begin_pause(worker, a, &err));
+    struct worker_event paused = last(worker);
+    CHECK_INT(paused.type, WORKER_BYTES);
+    CHECK_OK(worker_begin_resume(other, paused.text, &limits, &err));
+    struct worker_event resumed = last(other);
+    CHECK_INT(resumed.type, WORKER_NUMBER);
+    run(other, resumed.number, "++n", "3", "");
+    CHECK_OK(worker_begin_resume(other, STR("junk"), &limits, &err));
+    struct worker_event refused = last(other);
+    CHECK_INT(refused.type, WORKER_FAILED);
+    CHECK_INT(refused.err.code, ERR_INVALID);
+    run(other, resumed.number, "n", "3", "");
+    run(worker, a, "n", "2", "");
 }
 
 /* --- Answers that come late --- */
@@ -114,7 +131,7 @@ static bool remember(UNUSED void *user, UNUSED struct worker *worker, uint64_t c
     return true;
 }
 
-TEST(worker_answers_between_runs_reach_their_isolate_alone)
+TEST(worker_answers_between_runs_reach_only_their_isolate)
 {
     struct err err = {0};
     struct isolate_limits limits = limits_of(300);
@@ -360,18 +377,10 @@ static void raw_case(const void *bytes, size_t size)
 TEST(worker_ends_at_bad_requests)
 {
     static const uint32_t cases[][4] = {
-        {0, 0, 0, 0},
-        {0xffffffff, 1, 0, 0},
-        {0x7fffffff, 1, 0, 0},
-        {0, 77, 0, 0},
-        {0, WIRE_DONE, 0, 0},
-        {4, WIRE_RUN, 0, 9},
-        {4, WIRE_OPEN, 0, 9},
-        {0, WIRE_CLOSE, 5, 0},
-        {0, WIRE_FORK, 99999, 0},
-        {4, WIRE_ROLLBACK, 1, 7},
-        {4, WIRE_RESUME, 0, 1},
-        {0, WIRE_PAUSE, 0xffffffff, 0},
+        {0, 0, 0, 0},           {0xffffffff, 1, 0, 0},          {0x7fffffff, 1, 0, 0},
+        {0, 77, 0, 0},          {0, WIRE_DONE, 0, 0},           {4, WIRE_RUN, 0, 9},
+        {4, WIRE_OPEN, 0, 9},   {0, WIRE_PAUSE, 5, 0},          {0, WIRE_PAUSE, 99999, 0},
+        {4, WIRE_RESUME, 0, 1}, {0, WIRE_PAUSE, 0xffffffff, 0},
     };
     for (size_t i = 0; i < countof(cases); i++)
         raw_case(cases[i], WIRE_HEAD + (cases[i][0] == 4 ? 4 : 0));
@@ -610,7 +619,7 @@ TEST(worker_that_lies_is_ended)
     lying_case("", 0);
 }
 
-/* What is told to others is escaped, so it must not be as long as a frame may be. */
+/* What is passed on is escaped, so it must not be as long as a frame may be. */
 static void put_long_result(struct buf *out, size_t json, size_t others)
 {
     char *filler = mem_alloc(json + others);

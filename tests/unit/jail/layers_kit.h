@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the tests of layers share: one warden, one data directory, a shell in a sandbox. */
+/* What the tests of layers and of limits share: one warden, a shell in a jail, paths. */
 
 #include "test.h"
 
@@ -17,9 +17,8 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "base/tree.h"
-#include "jail/jail.h"
-#include "jail/layers.h"
-#include "jail/layers_live.h"
+#include "jail/client/jail.h"
+#include "waiting.h"
 
 /* Leaves the test: a jump over whatever would have been released by itself. */
 #define KIT_SKIP(release, why)                                                                     \
@@ -53,18 +52,37 @@ static UNUSED const char *kit_path(const char *name)
     return path;
 }
 
-static UNUSED struct layers *kit_layers(const char *name)
-{
-    struct err err = {0};
-    struct layers *layers = NULL;
-    CHECK_OK(layers_open(kit_path(name), &layers, &err));
-    return layers;
-}
-
 static UNUSED void kit_plan(struct jail_plan *plan)
 {
     if (warden_host(kit_warden())->no_memory[0] != '\0')
         plan->limits.memory_bytes = plan->limits.cpu_milli = JAIL_UNLIMITED;
+}
+
+/* Commands that ended while another one was waited for. */
+static struct kit_end {
+    const struct jail *jail;
+    uint32_t id;
+} kit_ends[64];
+
+/* Waits for the end of a command that runs or has ended. */
+static UNUSED void kit_await_end(struct jail *jail, uint32_t id)
+{
+    struct err err = {0};
+    struct jail_exit exit;
+    for (size_t i = 0; i < countof(kit_ends); i++)
+        if (kit_ends[i].jail == jail && kit_ends[i].id == id) {
+            kit_ends[i] = (struct kit_end){0};
+            return;
+        }
+    for (;;) {
+        CHECK_OK(jail_wait(jail, 60000, &exit, &err));
+        if (exit.id == id)
+            return;
+        size_t i = 0;
+        while (i < countof(kit_ends) - 1 && kit_ends[i].jail != NULL)
+            i++;
+        kit_ends[i] = (struct kit_end){jail, exit.id};
+    }
 }
 
 /* Runs a script in a jail that is there; gives what it wrote. */
@@ -74,7 +92,6 @@ static UNUSED const char *kit_run(struct jail *jail, const char *script)
     struct err err = {0};
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const char *argv[] = {"sh", "-c", script, NULL};
-    struct jail_exit exit;
     int out[2];
     uint32_t id;
     CHECK_INT(pipe2(out, O_CLOEXEC), 0);
@@ -85,34 +102,29 @@ static UNUSED const char *kit_run(struct jail *jail, const char *script)
     AUTO_BUF struct buf all = buf_with_limit(sizeof text - 1);
     CHECK_OK(buf_read_all(&all, reader, &err));
     (void)snprintf(text, sizeof text, "%s", buf_cstr(&all));
-    CHECK_OK(jail_wait(jail, 30000, &exit, &err));
+    kit_await_end(jail, id);
     return text;
 }
 
-static UNUSED int kit_jail(struct layers *layers, const char *id, struct arena *arena,
-                           struct jail_plan *plan, struct jail **ret_jail, struct err *err)
+static UNUSED int kit_jail(struct jail_plan *plan, struct jail **ret_jail, struct err *err)
 {
     kit_plan(plan);
-    if (layers_plan(layers, id, arena, plan, err) < 0)
-        return -1;
     return jail_make(kit_warden(), plan, ret_jail, err);
 }
 
-/* The same in a fresh jail on a sandbox. */
-static UNUSED const char *kit_shell(struct layers *layers, const char *id, const char *script)
+/* The same in a fresh jail. */
+static UNUSED const char *kit_shell(struct jail_plan plan, const char *script)
 {
     struct err err = {0};
-    AUTO_ARENA struct arena arena = {0};
     AUTO_JAIL struct jail *jail = NULL;
-    struct jail_plan plan = {0};
-    CHECK_OK(kit_jail(layers, id, &arena, &plan, &jail, &err));
+    CHECK_OK(kit_jail(&plan, &jail, &err));
     return kit_run(jail, script);
 }
 
 static UNUSED bool kit_has_loop_on(const char *part)
 {
     char path[64], file[PATH_MAX];
-    for (int i = 0; i < 1024; i++) {
+    for (int i = 0; i < 4096; i++) {
         (void)snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", i);
         AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t len = fd < 0 ? 0 : read(fd, file, sizeof file - 1);
@@ -132,13 +144,18 @@ static UNUSED bool kit_is_mounted_below(const char *part)
     struct err err = {0};
     AUTO_CLOSE int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     CHECK_OK(buf_read_all(&text, fd, &err));
-    return strstr(buf_cstr(&text), part) != NULL;
+    struct str rest = buf_str(&text), line;
+    while (rest.len > 0 && str_split(&rest, '\n', &line))
+        if (str_find(line, str_of(test_tmpdir())) < line.len && /* others have theirs */
+            str_find(line, str_of(part)) < line.len)
+            return true;
+    return false;
 }
 
 /* The kernel takes a mount apart in its own time. */
 static UNUSED void kit_check_clean(const char *part)
 {
-    for (int i = 0; i < 500 && kit_has_loop_on(part); i++)
+    for (int i = 0; i < 6000 && kit_has_loop_on(part); i++)
         (void)usleep(10000);
     CHECK(!kit_has_loop_on(part));
     CHECK(!kit_is_mounted_below(part));

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/client.h"
+#include "jail/client/client.h"
 
 struct warden_link *place_warden(void)
 {

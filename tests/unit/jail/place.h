@@ -2,7 +2,7 @@
 
 /* Living jails for tests, and a line to an init that the test itself plays. */
 
-#include "jail/jail.h"
+#include "jail/client/jail.h"
 
 /* One warden per test program. */
 struct warden_link *place_warden(void);
@@ -17,5 +17,5 @@ const char *place_shell(struct jail *jail, const char *script, struct jail_exit 
 void place_next(struct jail *jail, struct jail_event *ret_event);
 void place_warden_next(struct warden_link *warden, struct warden_event *ret_event);
 
-/* A jail whose init is whoever holds *ret_peer. */
+/* A jail whose init is the holder of *ret_peer. */
 struct jail *place_fake(int *ret_peer);

@@ -14,10 +14,11 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/sys.h"
-#include "jail/files.h"
-#include "jail/init.h"
-#include "jail/kernel.h"
-#include "jail/wire.h"
+#include "jail/client/files.h"
+#include "jail/wire/init.h"
+#include "jail/wire/linux.h"
+#include "jail/wire/wire.h"
+#include "waiting.h"
 
 TEST(many_jails_are_made_at_once)
 {
@@ -181,7 +182,7 @@ TEST(operations_under_way_are_limited)
     CHECK_ERR(jail_ask_signal(jail, 1, 0, &id, &err), ERR_BUSY);
 }
 
-TEST(the_end_of_a_jail_is_told_once)
+TEST(the_end_of_a_jail_is_reported_once)
 {
     struct err err = {0};
     AUTO_JAIL struct jail *jail = place_jail((struct jail_plan){0});
@@ -194,7 +195,7 @@ TEST(the_end_of_a_jail_is_told_once)
     CHECK_ERR(jail_ask_signal(jail, 0, SIGTERM, &id, &err), ERR_GONE);
 }
 
-TEST(the_end_of_a_warden_is_told_once)
+TEST(the_end_of_a_warden_is_reported_once)
 {
     struct err err = {0};
     AUTO_WARDEN struct warden_link *own = NULL;
@@ -258,7 +259,7 @@ TEST(answers_that_fit_no_question_end_the_line)
         say(other, bad[i].type, bad[i].id, bad[i].numbers, (int[]){null, null}, 2);
         place_next(jail, &event);
         CHECK_INT(event.type, JAIL_EVENT_GONE);
-        CHECK(strstr(event.err.msg, "no answer") != NULL);
+        CHECK(strstr(event.err.msg, "does not answer") != NULL);
         CHECK_INT(test_open_fds(), before);
         CHECK(!jail_next(jail, &event));
     }

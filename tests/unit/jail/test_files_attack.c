@@ -14,7 +14,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/files.h"
+#include "jail/client/files.h"
+#include "waiting.h"
 
 #define SECRET "host-secret-4711"
 
@@ -247,7 +248,8 @@ TEST(fs02_links_that_want_out)
     check_untouched(&stage);
 }
 
-/* Starts a script of python in the jail that runs until it is ended; false when there is none. */
+/* Starts a script of python in the jail that runs until it is ended; false when python is missing.
+ */
 static bool start_python(struct jail *jail, const char *script)
 {
     struct err err = {0};

@@ -10,8 +10,8 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/files.h"
-#include "jail/init.h"
+#include "jail/client/files.h"
+#include "jail/wire/init.h"
 
 /* A question, its made-up answer, and whether that is let in. */
 static void answer(const struct jail_file *question, uint32_t type, struct str body,
@@ -97,7 +97,7 @@ TEST(records_are_held_to_the_question)
         file_put_entry(&body, &(struct files_entry){.path = STR("name")});
         answer(&list, INIT_PART, buf_str(&body), i < 2 ? JAIL_EVENT_PART : JAIL_EVENT_GONE);
     }
-    answer(&list, INIT_PART, STR(""), JAIL_EVENT_GONE); /* says nothing, for ever */
+    answer(&list, INIT_PART, STR(""), JAIL_EVENT_GONE); /* an empty part, forever */
     answer(&list, INIT_PART, STR("\xff\xff\xff\xff\xff\xff\xff\xff"), JAIL_EVENT_GONE);
 }
 

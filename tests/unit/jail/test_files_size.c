@@ -13,7 +13,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/files.h"
+#include "jail/client/files.h"
+#include "waiting.h"
 
 static long resident_kib(void)
 {
@@ -325,7 +326,7 @@ TEST(fs12_a_shared_layer_stays_as_it_is)
 }
 
 /* What a tree points at survives its deletion, and its end. */
-TEST(fs13_deletion_takes_its_own_tree_alone)
+TEST(fs13_deletion_takes_only_its_own_tree)
 {
     struct err err = {0};
     char foreign[600], work[600], file[700];

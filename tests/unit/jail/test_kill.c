@@ -2,13 +2,14 @@
 
 #include "test.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/jail.h"
+#include "jail/client/jail.h"
 
 static struct warden_link *warden(void)
 {
@@ -70,14 +71,14 @@ static void names(struct jail *jail, char *text, size_t size)
     AUTO_BUF struct buf got = buf_with_limit(size - 1);
     CHECK_OK(buf_read_all(&got, reader, &err));
     (void)snprintf(text, size, "%s", buf_cstr(&got));
-    CHECK_OK(jail_wait(jail, 10000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     CHECK_INT(ended.id, id);
 }
 
 /* Who was killed is seen until it has run once more to die. */
 static void wait_until_gone(struct jail *jail, const char *what, char *text, size_t size)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 6000; i++) {
         names(jail, text, size);
         if (strstr(text, what) == NULL)
             return;
@@ -88,7 +89,9 @@ static void wait_until_gone(struct jail *jail, const char *what, char *text, siz
 
 /* Out of the session, out of the group, and away from the parent. */
 static const char hider[] = "(setsid bash -c '(sleep 1111 & sleep 1111 &) ; sleep 1111 & exit' &);"
-                            "sleep 1111 & setsid sleep 1111 & sleep 0.3; echo ready; wait";
+                            "sleep 1111 & setsid sleep 1111 &"
+                            "until [ $(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' |"
+                            " grep -cx 1111) = 5 ]; do sleep 0.05; done; echo ready; wait";
 
 TEST(a_command_is_killed_with_all_that_hid_from_it)
 {
@@ -104,29 +107,52 @@ TEST(a_command_is_killed_with_all_that_hid_from_it)
     CHECK(strstr(text, "sleep 1111") != NULL && strstr(text, "sleep 2222") != NULL);
     CHECK_OK(jail_kill(jail, bad, &err));
     struct jail_exit ended;
-    CHECK_OK(jail_wait(jail, 10000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     CHECK_INT(ended.id, bad);
     CHECK_INT(ended.signal, SIGKILL);
     wait_until_gone(jail, "sleep 1111", text, sizeof text);
     CHECK(strstr(text, "sleep 2222") != NULL);
     CHECK_OK(jail_kill(jail, bad, &err)); /* nobody left is fine */
     CHECK_OK(jail_kill(jail, other, &err));
-    CHECK_OK(jail_wait(jail, 10000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     CHECK_INT(ended.id, other);
+}
+
+/* How many processes of the host have the word in their command line. */
+static int count_with(const char *word)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char path[300], text[1024];
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
+        count += got > 0 && memmem(text, (size_t)got, word, strlen(word)) != NULL;
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
 }
 
 TEST(a_fork_bomb_ends_with_its_command)
 {
+    char script[128], mark[48];
+    (void)snprintf(mark, sizeof mark, "sandglass-bomb-%d-", (int)getpid());
+    (void)snprintf(script, sizeof script, "echo on; f() { f & f & }; f 2>&-; wait #%s", mark);
     struct err err = {0};
     AUTO_JAIL struct jail *jail = make();
     int out = -1;
-    uint32_t bad = start(jail, "echo on; f() { f & f & }; f 2>&-; wait", &out);
+    uint32_t bad = start(jail, script, &out);
     AUTO_CLOSE int reader = out;
     wait_for_line(reader);
-    (void)usleep(50000);
+    for (int i = 0; i < 6000 && count_with(mark) < 16; i++)
+        (void)usleep(10000);
     CHECK_OK(jail_kill(jail, bad, &err));
     struct jail_exit ended;
-    CHECK_OK(jail_wait(jail, 10000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     char text[8192];
     wait_until_gone(jail, "echo on", text, sizeof text);
 }
@@ -145,6 +171,6 @@ TEST(a_command_cannot_change_its_mark)
     AUTO_CLOSE int reader = out;
     AUTO_BUF struct buf got = buf_with_limit(256);
     CHECK_OK(buf_read_all(&got, reader, &err));
-    CHECK_OK(jail_wait(jail, 10000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     CHECK_CSTR(buf_cstr(&got), "502\n");
 }

@@ -2,7 +2,7 @@
 
 #include "test.h"
 
-#include "jail/plan.h"
+#include "jail/wire/plan.h"
 
 static struct jail_plan filled(void)
 {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "jail/probe.h"
+#include "jail/probe/probe.h"
 
 enum { NOBODY = 65534, NAMESPACE_FLAGS = 0x7e020000 /* user mnt pid net ipc uts cgroup */ };
 
@@ -252,7 +252,7 @@ static bool become_nobody(void)
 TEST(an_ordinary_user_gets_an_ordinary_users_answers)
 {
     if (!probe_in(become_nobody))
-        SKIP("needs root, to become somebody else");
+        SKIP("needs root, to become another user");
     check_status("overlay.root", PROBE_INFO);
     check_status("mount.idmap", PROBE_INFO);
     check_status("disk.loop", PROBE_MISSING);
@@ -271,7 +271,7 @@ static bool allow_no_processes(void)
 TEST(no_processes_left_means_missing_not_hanging)
 {
     if (!probe_in(allow_no_processes))
-        SKIP("needs root, to become somebody else");
+        SKIP("needs root, to become another user");
     for (size_t i = 0; i < probe_count; i++) {
         CHECK_INT(results[i].status, PROBE_MISSING);
         CHECK_INT(results[i].sys, EAGAIN);

@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "jail/probe.h"
+#include "jail/probe/probe.h"
 
 /* A small table with every kind of row, so that the rules show without the real one's length. */
 static const struct probe table[] = {
@@ -119,7 +119,7 @@ TEST(hybrid_layout_is_read_per_controller)
     CHECK_INT(groups.controllers[PROBE_CTRL_FREEZER].version, 0);
 }
 
-TEST(pure_v2_v1_and_none_are_told_apart)
+TEST(pure_v2_v1_and_none_are_distinguished)
 {
     struct probe_cgroups groups;
     probe_cgroups_parse(STR("0::/user.slice/x.scope\n"),

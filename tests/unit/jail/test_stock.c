@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "jail/jail.h"
+#include "jail/client/jail.h"
+#include "waiting.h"
 
 enum { ROUNDS = 24 };
 
@@ -58,7 +59,7 @@ static void run(const struct jail_plan *plan, const char *script, char *out, siz
     CHECK_OK(buf_read_all(&text, reader, &err));
     (void)snprintf(out, size, "%s", buf_cstr(&text));
     struct jail_exit ended;
-    CHECK_OK(jail_wait(jail, 20000, &ended, &err));
+    CHECK_OK(jail_wait(jail, 60000, &ended, &err));
     CHECK_OK(jail_end(jail, ret_stats, &err));
 }
 
@@ -81,7 +82,7 @@ TEST(what_one_jail_came_to_is_not_told_of_the_next)
     }
 }
 
-TEST(limits_are_the_jails_own_whoever_had_the_group_before)
+TEST(limits_are_the_jails_own_in_a_reused_group)
 {
     if (!has_limits())
         SKIP("this host cannot limit memory, processes and cpu");
@@ -115,20 +116,38 @@ TEST(a_network_that_was_used_is_not_given_again)
     }
 }
 
+static int count_children(pid_t pid)
+{
+    int count = 0;
+    char path[64], text[4096] = {0};
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && read(fd, text, sizeof text - 1) >= 0);
+    for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++)
+        count++;
+    return count;
+}
+
 /* Waits until the warden has `wanted` processes below it. */
 static int settled_children(pid_t pid, int wanted)
 {
+    int count = count_children(pid);
+    for (int tries = 0; tries < 6000 && count != wanted; tries++) {
+        (void)usleep(10000);
+        count = count_children(pid);
+    }
+    return count;
+}
+
+/* How many it has when their number has not changed for four seconds. */
+static int resting_children(pid_t pid)
+{
     int count = -1;
-    for (int tries = 0; tries < 400 && count != wanted; tries++) {
-        char path[64], text[4096] = {0};
-        (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-        CHECK(fd >= 0 && read(fd, text, sizeof text - 1) >= 0);
-        count = 0;
-        for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++)
-            count++;
-        if (count != wanted)
-            (void)usleep(10000);
+    for (int tries = 0, same = 0; tries < 6000 && same < 400; tries++) {
+        int now = count_children(pid);
+        same = now == count ? same + 1 : 0;
+        count = now;
+        (void)usleep(10000);
     }
     return count;
 }
@@ -139,9 +158,9 @@ TEST(a_pool_has_its_size_rests_and_wakes)
     AUTO_WARDEN struct warden_link *own = NULL;
     CHECK_OK(warden_start(&own, &err));
     pid_t pid = warden_pid(own);
-    int helpers = settled_children(pid, 1);
+    int helpers = resting_children(pid);
     struct jail_plan plan = possible((struct jail_plan){0});
-    CHECK_OK(warden_pool(own, &plan, 5, 300, &err));
+    CHECK_OK(warden_pool(own, &plan, 5, 3000, &err)); /* long enough to be seen */
     CHECK_INT(settled_children(pid, helpers + 5), helpers + 5);
     CHECK_INT(settled_children(pid, helpers + 1), helpers + 1);
     AUTO_JAIL struct jail *jail = NULL;

@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "jail/volumes.h"
+#include "jail/disk/volumes.h"
 
 enum { MIB = 1 << 20, LIMIT_BYTES = 16 * MIB, LIMIT_INODES = 500 };
 
 static const struct {
-    enum quota_method method;
+    enum disk_quota_method method;
     bool ephemeral;
-} ways[] = {{QUOTA_PROJECT, false}, {QUOTA_IMAGE, false}, {QUOTA_MEMORY, true}};
+} ways[] = {{DISK_QUOTA_PROJECT, false}, {DISK_QUOTA_IMAGE, false}, {DISK_QUOTA_MEMORY, true}};
 
 static struct volumes *open_volumes(const char *name)
 {
@@ -28,25 +28,52 @@ static struct volumes *open_volumes(const char *name)
     return volumes;
 }
 
-static struct quota_limit limit_of(size_t way, int64_t bytes)
+static struct disk_quota_limit limit_of(size_t way, int64_t bytes)
 {
-    return (struct quota_limit){.bytes = bytes,
-                                .inodes = LIMIT_INODES,
-                                .method = ways[way].method,
-                                .ephemeral = ways[way].ephemeral};
+    return (struct disk_quota_limit){.bytes = bytes,
+                                     .inodes = LIMIT_INODES,
+                                     .method = ways[way].method,
+                                     .ephemeral = ways[way].ephemeral};
 }
 
 /* False when this user cannot limit a directory that way, which is refused by name. */
 static bool make_limited(struct volumes *volumes, size_t way)
 {
     struct err err = {0};
-    struct quota_limit limit = limit_of(way, LIMIT_BYTES);
+    struct disk_quota_limit limit = limit_of(way, LIMIT_BYTES);
     if (volumes_make(volumes, "volume-1", &limit, &err) == 0)
         return true;
     CHECK_INT(err.code, ERR_UNSUPPORTED);
     CHECK_MSG("doctor");
     print_message("# not here: %s\n", err.msg);
     return false;
+}
+
+/* Its directory with `data`, where the limit stands. */
+static int open_box(const char *home, struct err *err)
+{
+    char name[64];
+    bool limited;
+    (void)snprintf(name, sizeof name, "%s/volumes/volume-1", home);
+    AUTO_CLOSE int fd = open(kit_path(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    return disk_quota_resume(fd, "data", &limited, err) < 0 ? -1 : fd_take(&fd);
+}
+
+static int resize(const char *home, const struct disk_quota_limit *limit, struct err *err)
+{
+    AUTO_CLOSE int box = open_box(home, err);
+    return box < 0 ? -1 : disk_quota_resize(box, "data", limit, err);
+}
+
+static struct disk_quota_use use_of(const char *home)
+{
+    struct err err = {0};
+    struct disk_quota_use use = {0};
+    AUTO_CLOSE int box = open_box(home, &err);
+    CHECK_OK(box);
+    CHECK_OK(disk_quota_stat(box, "data", &use, &err));
+    return use;
 }
 
 /* Runs a script with the volume at /workspace, or at /data as one of several. */
@@ -90,9 +117,8 @@ TEST(a_volume_outlives_its_sandboxes)
     CHECK_CSTR(shell(volumes, "/workspace", "cat /workspace/f"), "kept\n");
     CHECK_CSTR(shell(volumes, "/mnt/v", "cat /mnt/v/f"), "kept\n");
     CHECK_OK(volumes_sync(volumes, "volume-1", &err));
-    struct quota_use use;
-    CHECK_OK(volumes_stat(volumes, "volume-1", &use, &err));
-    CHECK_INT(use.method, QUOTA_AUTO);
+    struct disk_quota_use use = use_of("plain");
+    CHECK_INT(use.method, DISK_QUOTA_AUTO);
     CHECK_INT(use.used_bytes, -1);
     CHECK_OK(volumes_detach(volumes, "volume-1", &err));
     CHECK_OK(volumes_remove(volumes, "volume-1", &err));
@@ -139,8 +165,7 @@ TEST(a_volume_ends_at_its_capacity)
                     "cd /mnt/v; i=0; while (: > f$i) 2>/dev/null; do i=$((i+1)); done; echo $i");
         CHECK_INT(sscanf(out, "%ld", &files), 1);
         CHECK(files > LIMIT_INODES / 2 && files <= LIMIT_INODES * 11 / 10);
-        struct quota_use use;
-        CHECK_OK(volumes_stat(volumes, "volume-1", &use, &err));
+        struct disk_quota_use use = use_of("capacity");
         CHECK_INT(use.method, ways[way].method);
         CHECK_INT(use.bytes, LIMIT_BYTES);
         CHECK(use.used_inodes >= files);
@@ -159,7 +184,8 @@ TEST(a_volume_can_grow)
     for (size_t way = 0; way < countof(ways); way++) {
         struct err err = {0};
         AUTO_VOLUMES struct volumes *volumes = open_volumes("grow");
-        struct quota_limit more = limit_of(way, 3 * LIMIT_BYTES), less = limit_of(way, 4 * MIB);
+        struct disk_quota_limit more = limit_of(way, 3 * LIMIT_BYTES),
+                                less = limit_of(way, 4 * MIB);
         if (!make_limited(volumes, way))
             continue;
         worked++;
@@ -167,7 +193,7 @@ TEST(a_volume_can_grow)
         CHECK_CSTR(shell(volumes, "/workspace",
                          "cd /workspace; head -c 30M /dev/zero > big 2>/tmp/e || echo full"),
                    "full\n");
-        if (volumes_resize(volumes, "volume-1", &more, &err) < 0) {
+        if (resize("grow", &more, &err) < 0) {
             /* Only an image, for a root that was stripped. */
             CHECK_INT(err.code, ERR_UNSUPPORTED);
             CHECK_MSG("CAP_SYS_RESOURCE");
@@ -181,10 +207,9 @@ TEST(a_volume_can_grow)
         CHECK_CSTR(shell(volumes, "/workspace",
                          "cd /workspace; head -c 60M /dev/zero > big 2>/tmp/e || echo full; cat f"),
                    "full\nkept\n");
-        CHECK(volumes_resize(volumes, "volume-1", &less, &err) < 0);
-        CHECK_INT(err.code, ways[way].method == QUOTA_IMAGE ? ERR_UNSUPPORTED : ERR_CONFLICT);
-        struct quota_use use;
-        CHECK_OK(volumes_stat(volumes, "volume-1", &use, &err));
+        CHECK(resize("grow", &less, &err) < 0);
+        CHECK_INT(err.code, ways[way].method == DISK_QUOTA_IMAGE ? ERR_UNSUPPORTED : ERR_CONFLICT);
+        struct disk_quota_use use = use_of("grow");
         CHECK_INT(use.bytes, 3 * LIMIT_BYTES);
         CHECK_OK(volumes_remove(volumes, "volume-1", &err));
         CHECK_OK(volumes_reclaim(volumes, &err));
@@ -198,9 +223,9 @@ TEST(a_volume_without_a_limit_gets_none_later)
 {
     struct err err = {0};
     AUTO_VOLUMES struct volumes *volumes = open_volumes("never");
-    struct quota_limit limit = {.bytes = LIMIT_BYTES, .inodes = LIMIT_INODES};
+    struct disk_quota_limit limit = {.bytes = LIMIT_BYTES, .inodes = LIMIT_INODES};
     CHECK_OK(volumes_make(volumes, "volume-1", NULL, &err));
-    CHECK_ERR(volumes_resize(volumes, "volume-1", &limit, &err), ERR_NOT_FOUND);
+    CHECK_ERR(resize("never", &limit, &err), ERR_NOT_FOUND);
 }
 
 /* A process whose mount namespace is a copy of ours, as a jail's is while it is being made. */
@@ -273,15 +298,15 @@ TEST(an_image_rests_while_nobody_uses_it)
 }
 
 #ifdef SG_FAULTS
-static int act(struct volumes *volumes, int which, bool limited, struct err *err)
+static int act(struct volumes *volumes, const char *name, int which, bool limited, struct err *err)
 {
-    struct quota_limit limit = limit_of(1, LIMIT_BYTES), more = limit_of(1, 2 * LIMIT_BYTES);
+    struct disk_quota_limit limit = limit_of(1, LIMIT_BYTES), more = limit_of(1, 2 * LIMIT_BYTES);
     int done;
     switch (which) {
     case 0:
         return volumes_make(volumes, "volume-1", limited ? &limit : NULL, err);
     case 1:
-        done = limited ? volumes_resize(volumes, "volume-1", &more, err) : 0;
+        done = limited ? resize(name, &more, err) : 0;
         return done < 0 && err->code == ERR_UNSUPPORTED ? 0 : done;
     default:
         return volumes_remove(volumes, "volume-1", err);
@@ -323,7 +348,7 @@ static struct volumes *prepare(const char *name, int which, bool limited)
     struct err err = {0};
     struct volumes *volumes = open_volumes(name);
     if (which != 0) {
-        CHECK_OK(act(volumes, 0, limited, &err));
+        CHECK_OK(act(volumes, name, 0, limited, &err));
         (void)shell(volumes, "/workspace", "echo kept > /workspace/f");
     }
     return volumes;
@@ -333,7 +358,7 @@ static bool can_limit(void)
 {
     struct err err = {0};
     AUTO_VOLUMES struct volumes *volumes = open_volumes("can");
-    bool can = act(volumes, 0, true, &err) == 0;
+    bool can = act(volumes, "can", 0, true, &err) == 0;
     if (can)
         CHECK_OK(volumes_remove(volumes, "volume-1", &err));
     return can;
@@ -351,7 +376,7 @@ TEST(every_failure_leaves_a_whole_volume_or_none)
             struct volumes *volumes = prepare(name, which, limited);
             int fds = test_open_fds();
             (void)sys_fail_at(nth);
-            int done = act(volumes, which, limited, &err);
+            int done = act(volumes, name, which, limited, &err);
             int64_t made = sys_fail_at(0);
             CHECK_INT(test_open_fds(), fds);
             (void)volumes_free(volumes);
@@ -377,7 +402,7 @@ TEST(every_crash_leaves_a_whole_volume_or_none)
                 pid_t pid = fork();
                 if (pid == 0) {
                     sys_crash_at(points[i]);
-                    _exit(act(volumes, which, limited, &err) < 0 ? 1 : 0);
+                    _exit(act(volumes, name, which, limited, &err) < 0 ? 1 : 0);
                 }
                 int status = 0;
                 CHECK_INT(waitpid(pid, &status, 0), pid);

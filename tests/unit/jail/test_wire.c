@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "jail/warden.h"
-#include "jail/wire.h"
+#include "jail/wire/warden.h"
+#include "jail/wire/wire.h"
 
 TEST(fields_come_back)
 {

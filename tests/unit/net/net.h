@@ -12,7 +12,7 @@ typedef void net_serve(int fd, struct str head, struct str body, void *ctx);
 struct net_server;
 /* `port` 0 for any. */
 struct net_server *net_server_start(const char *ip, int port, net_serve *serve, void *ctx);
-/* NULL when somebody else has the port. */
+/* NULL when another process has the port. */
 struct net_server *net_server_try(const char *ip, int port, net_serve *serve, void *ctx);
 struct net_server *net_server_free(struct net_server *server);
 DEFINE_FREEP(net_server)

@@ -1,5 +1,5 @@
-/* Kernels in real jails: what they say, in which order, and what becomes of them. Runs twice: with
- * kernels that are executed, and with those that are forked from a template. */
+/* Interpreters in real jails: what they say, in which order, and what becomes of them. Runs twice:
+ * with interpreters that are executed, and with those that are forked from a zygote. */
 
 #include "stage.h"
 
@@ -28,7 +28,7 @@ TEST(output_comes_before_the_end)
     }
 }
 
-TEST(an_error_has_the_users_lines_alone)
+TEST(an_error_has_only_the_users_lines)
 {
     AUTO_STAGE struct stage stage = {0};
     stage_open(&stage);
@@ -51,12 +51,14 @@ TEST(an_interrupt_keeps_the_names)
     AUTO_STAGE struct stage stage = {0};
     stage_open(&stage);
     run(&stage, "kept = 7");
-    CHECK_OK(kernel_run(stage.kernel, STR("import time\nprint('on')\nwhile True: time.sleep(0.01)"),
-                        STR("python"), (struct str){0}, &err));
-    until(&stage, KERNEL_STDOUT);
-    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), (struct str){0}, &err), ERR_BUSY);
+    CHECK_OK(interpreter_run(stage.interpreter,
+                             STR("import time\nprint('on')\nwhile True: time.sleep(0.01)"),
+                             STR("python"), (struct str){0}, &err));
+    until(&stage, INTERPRETER_STDOUT);
+    CHECK_ERR(interpreter_run(stage.interpreter, STR("1"), STR("python"), (struct str){0}, &err),
+              ERR_BUSY);
     CHECK_OK(jail_signal(stage.jail, stage.id, SIGINT, &err));
-    until(&stage, KERNEL_DONE);
+    until(&stage, INTERPRETER_DONE);
     CHECK(!stage.ok && strstr(buf_cstr(&stage.error), "KeyboardInterrupt") != NULL);
     CHECK_OK(jail_signal(stage.jail, stage.id, SIGINT, &err)); /* idle: nothing to interrupt */
     run(&stage, "kept");
@@ -68,10 +70,11 @@ TEST(a_kernel_that_is_ended_by_its_code_is_gone)
     struct err err = {0};
     AUTO_STAGE struct stage stage = {0};
     stage_open(&stage);
-    run(&stage, "exit()"); /* that alone ends the run, not the kernel */
+    run(&stage, "exit()"); /* ends only the run, not the interpreter */
     CHECK(!stage.ok && !stage.gone);
     run(&stage, "import os\nprint('last words', flush=True)\nos._exit(3)");
     CHECK(stage.gone);
     CHECK_CSTR(buf_cstr(&stage.out), "last words\n");
-    CHECK_ERR(kernel_run(stage.kernel, STR("1"), STR("python"), (struct str){0}, &err), ERR_GONE);
+    CHECK_ERR(interpreter_run(stage.interpreter, STR("1"), STR("python"), (struct str){0}, &err),
+              ERR_GONE);
 }

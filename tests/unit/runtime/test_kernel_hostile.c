@@ -1,4 +1,4 @@
-/* A kernel that says what no kernel of ours would: the line alone, without a jail. */
+/* An interpreter that says what no interpreter of ours would: only its socket, without a jail. */
 
 #include "test.h"
 
@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "kernel/frame.h"
-#include "runtime/kernel.h"
+#include "runtime/interpreter.h"
 
 /* Memory is not counted then. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -21,9 +21,9 @@ static const bool is_sanitized = false;
 #endif
 
 struct line {
-    struct kernel *kernel;
+    struct interpreter *interpreter;
     int inner[3];
-    struct kernel_event last;
+    struct interpreter_event last;
     size_t displays, errors, dones, others;
     size_t held_max; /* bytes of memory, over what was held before */
 };
@@ -32,20 +32,20 @@ static void line_close(struct line *line)
 {
     for (int i = 0; i < 3; i++)
         fd_close(&line->inner[i]);
-    line->kernel = kernel_free(line->kernel);
+    line->interpreter = interpreter_free(line->interpreter);
 }
 #define AUTO_LINE AUTO(line_close)
 
 static void line_open(struct line *line)
 {
     struct err err = {0};
-    CHECK_OK(kernel_open(&line->kernel, line->inner, &err));
+    CHECK_OK(interpreter_open(&line->interpreter, line->inner, &err));
 }
 
 static void run(struct line *line)
 {
     struct err err = {0};
-    CHECK_OK(kernel_run(line->kernel, STR("1"), STR("python"), (struct str){0}, &err));
+    CHECK_OK(interpreter_run(line->interpreter, STR("1"), STR("python"), (struct str){0}, &err));
 }
 
 static size_t in_use(void)
@@ -56,20 +56,20 @@ static size_t in_use(void)
 
 static void listen_to(struct line *line)
 {
-    struct kernel_event event;
-    while (kernel_next(line->kernel, &event)) {
+    struct interpreter_event event;
+    while (interpreter_next(line->interpreter, &event)) {
         line->last = event;
-        line->displays += line->last.type == KERNEL_DISPLAY;
-        line->errors += line->last.type == KERNEL_ERROR;
-        line->dones += line->last.type == KERNEL_DONE;
-        line->others += line->last.type != KERNEL_DISPLAY && line->last.type != KERNEL_ERROR &&
-                        line->last.type != KERNEL_DONE;
-        if (line->last.type == KERNEL_GONE)
+        line->displays += line->last.type == INTERPRETER_DISPLAY;
+        line->errors += line->last.type == INTERPRETER_ERROR;
+        line->dones += line->last.type == INTERPRETER_DONE;
+        line->others += line->last.type != INTERPRETER_DISPLAY &&
+                        line->last.type != INTERPRETER_ERROR && line->last.type != INTERPRETER_DONE;
+        if (line->last.type == INTERPRETER_GONE)
             return;
     }
 }
 
-/* All of it, as far as anybody listens. */
+/* All of it, while it is read. */
 static void say(struct line *line, struct str bytes)
 {
     size_t before = in_use();
@@ -130,7 +130,7 @@ TEST(a_value_that_nobody_would_keep_is_never_in_memory)
     CHECK_INT(line.others, 0);
 }
 
-/* Who runs code has a time limit; who does not could hold the memory for ever. */
+/* A run has a time limit; without one the memory could be held forever. */
 TEST(who_runs_no_code_has_little_room)
 {
     AUTO_LINE struct line line = {0};
@@ -160,7 +160,7 @@ TEST(memory_of_a_large_value_is_given_back)
     CHECK(is_sanitized || in_use() < before + (1 << 20));
 }
 
-TEST(an_error_that_is_too_long_is_told_without_its_words)
+TEST(an_error_that_is_too_long_is_reported_without_its_text)
 {
     AUTO_LINE struct line line = {0};
     line_open(&line);
@@ -173,7 +173,7 @@ TEST(an_error_that_is_too_long_is_told_without_its_words)
     CHECK_INT(line.dones, 1);
 }
 
-TEST(a_flood_of_small_frames_is_told_one_by_one)
+TEST(a_flood_of_small_frames_is_reported_one_by_one)
 {
     AUTO_LINE struct line line = {0};
     AUTO_BUF struct buf frames = {0};
@@ -197,8 +197,8 @@ static void nonsense(uint32_t size, uint32_t type, uint32_t id)
         say(&line, str_n(filler, sizeof filler));
     if (size < sizeof filler)
         say(&line, str_n(filler, size));
-    CHECK_INT(line.last.type, KERNEL_GONE);
-    CHECK(!kernel_is_busy(line.kernel));
+    CHECK_INT(line.last.type, INTERPRETER_GONE);
+    CHECK(!interpreter_is_busy(line.interpreter));
 }
 
 TEST(who_makes_no_sense_is_gone)
@@ -208,11 +208,28 @@ TEST(who_makes_no_sense_is_gone)
     nonsense(8, FRAME_DONE, 2);          /* of a run that never was */
     nonsense(4, FRAME_DONE, 1);          /* without its result */
     nonsense(8, FRAME_COPIED, 0);        /* nobody asked */
+    nonsense(4, FRAME_QUIESCED, 0);      /* the same */
     nonsense(8, FRAME_RUN, 0);           /* our own word */
-    nonsense(0, 77, 0);                  /* nobody's word */
+    nonsense(0, 77, 0);                  /* unknown type */
     nonsense(20 << 20, FRAME_READY, 0);  /* a long version */
     nonsense(20 << 20, FRAME_COPIED, 0); /* a long reason */
     nonsense(3, FRAME_DISPLAY, 1);       /* a part of a number */
+}
+
+TEST(an_answer_counts_once)
+{
+    AUTO_LINE struct line line = {0};
+    AUTO_BUF struct buf frame = {0};
+    struct err err = {0};
+    line_open(&line);
+    frame_write_numbers(&frame, FRAME_QUIESCED, 0, (uint32_t[]){1}, 1);
+    CHECK_OK(interpreter_quiesce(line.interpreter, &err));
+    interpreter_go_back(line.interpreter);
+    say(&line, buf_str(&frame)); /* late, and valid */
+    CHECK_INT(line.last.type, INTERPRETER_QUIESCED);
+    CHECK(line.last.ok);
+    say(&line, buf_str(&frame));
+    CHECK_INT(line.last.type, INTERPRETER_GONE);
 }
 
 /* What is sent to it lies here until it reads: who answers and never reads would have us keep the
@@ -224,11 +241,11 @@ TEST(who_answers_what_it_has_not_read_is_gone)
     struct err err = {0};
     size_t before = in_use();
     line_open(&line);
-    for (uint32_t id = 1; id <= 100 && line.last.type != KERNEL_GONE; id++) {
-        CHECK_OK(kernel_run(line.kernel, code, STR("python"), (struct str){0}, &err));
+    for (uint32_t id = 1; id <= 100 && line.last.type != INTERPRETER_GONE; id++) {
+        CHECK_OK(interpreter_run(line.interpreter, code, STR("python"), (struct str){0}, &err));
         say_done(&line, id);
     }
-    CHECK_INT(line.last.type, KERNEL_GONE);
+    CHECK_INT(line.last.type, INTERPRETER_GONE);
     CHECK_INT(line.dones, 0);
     CHECK(is_sanitized || in_use() < before + (4 << 20));
 }

@@ -1,4 +1,4 @@
-/* Live forks: a kernel whose memory is written to a file, and others that go on from it. */
+/* Live forks: an interpreter whose memory is written to a file, and others that go on from it. */
 
 #include "stage.h"
 
@@ -9,51 +9,70 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "waiting.h"
 
 enum { LIMIT_MIB = 512 };
 
-/* What the engine does with a kernel's memory. */
+/* What the engine does with an interpreter's memory. */
 static int copy_of(struct stage *stage)
 {
     struct err err = {0};
     int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0);
-    CHECK_OK(kernel_copy(stage->kernel, fd, LIMIT_MIB, &err));
-    until(stage, KERNEL_COPIED);
+    CHECK_OK(interpreter_copy(stage->interpreter, fd, LIMIT_MIB, &err));
+    until(stage, INTERPRETER_COPIED);
     CHECK(stage->ok);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
     return fd;
 }
 
-/* A kernel in a jail of its own that begins to go on from the file. */
-static void begin(struct stage *stage, const struct stage *from, int memory_fd)
+/* An interpreter in a jail of its own that begins to go on from the file. */
+static void begin_with(struct stage *stage, const struct stage *from,
+                       const struct jail_command *command)
 {
     struct err err = {0};
     int inner[3];
-    struct jail_stats stats;
-    CHECK_OK(jail_stat(from->jail, &stats, &err));
-    struct jail_command command = {.memory_fd = memory_fd, .template = stats.template};
     stage->warden = from->warden;
     stage->borrows_warden = true;
     stage_jail(stage);
-    CHECK_OK(kernel_open(&stage->kernel, inner, &err));
-    CHECK_OK(jail_fork(stage->jail, &command, inner, &stage->id, &err));
+    CHECK_OK(interpreter_open(&stage->interpreter, inner, &err));
+    CHECK_OK(jail_fork(stage->jail, command, inner, &stage->id, &err));
     for (int i = 0; i < 3; i++)
         fd_close(&inner[i]);
+}
+
+static void begin(struct stage *stage, const struct stage *from, int memory_fd)
+{
+    struct err err = {0};
+    struct jail_stats stats;
+    CHECK_OK(jail_stat(from->jail, &stats, &err));
+    begin_with(stage, from, &(struct jail_command){.memory_fd = memory_fd, .zygote = stats.zygote});
+}
+
+static void check_ready(struct stage *stage)
+{
+    until(stage, INTERPRETER_READY);
+    CHECK_CSTR(buf_cstr(&stage->err_out), "");
+    CHECK(!stage->gone);
 }
 
 static void go_on(struct stage *stage, const struct stage *from, int memory_fd)
 {
     begin(stage, from, memory_fd);
-    until(stage, KERNEL_READY);
-    CHECK_CSTR(buf_cstr(&stage->err_out), "");
-    CHECK(!stage->gone);
+    check_ready(stage);
+}
+
+static void go_on_with(struct stage *stage, const struct stage *from,
+                       const struct jail_command *command)
+{
+    begin_with(stage, from, command);
+    check_ready(stage);
 }
 
 TEST(variables_are_there)
 {
     AUTO_STAGE struct stage stage = {0}, other = {0};
-    stage_template(&stage, "json");
+    stage_zygote(&stage, "json");
     stage_jail(&stage);
     stage_fork(&stage);
     run(&stage, "a = {'b': [1, 2]}\ndef f(n): return n + a['b'][1]\n"
@@ -71,7 +90,7 @@ TEST(variables_are_there)
 
 static void stage_ready(struct stage *stage, const char *names)
 {
-    stage_template(stage, names);
+    stage_zygote(stage, names);
     stage_jail(stage);
     stage_fork(stage);
 }
@@ -173,7 +192,7 @@ TEST(iso_its_posture_is_that_of_any_forked_kernel)
     AUTO_CLOSE int memory = copy_of(&stage);
     go_on(&other, &stage, memory);
     CHECK_CSTR(said(&other, posture), buf_cstr(&before));
-    /* And that of a fork of a fork, whose memory is neither the template's nor its own file's. */
+    /* And that of a fork of a fork, whose memory is neither the zygote's nor its own file's. */
     (void)said(&other, "big = bytearray(b'x') * 9_000_000");
     AUTO_CLOSE int again = copy_of(&other);
     go_on(&third, &stage, again);
@@ -194,11 +213,11 @@ TEST(a_long_history_is_there)
     CHECK(strstr(buf_cstr(&other.error), "IndexError|list index out of range") != NULL);
 }
 
-/* --- Templates that are replaced --- */
+/* --- Zygotes that are replaced --- */
 
 enum { OLD_MAX = 8, FORKS_MAX = 1000 }; /* of warden_zygote.c */
 
-/* A kernel in a jail of its own, of the template that serves now. */
+/* An interpreter in a jail of its own, of the zygote that serves now. */
 static void join(struct stage *stage, const struct stage *host)
 {
     stage->warden = host->warden;
@@ -207,29 +226,29 @@ static void join(struct stage *stage, const struct stage *host)
     stage_fork(stage);
 }
 
-static void replace_template(struct stage *stage)
+static void replace_zygote(struct stage *stage)
 {
     struct err err = {0};
     char missing[96];
     AUTO_CLOSE int program = stage_program();
-    CHECK_OK(warden_template(stage->warden, program, "json", missing, &err));
+    CHECK_OK(warden_zygote(stage->warden, program, "json", missing, &err));
 }
 
-static int count_templates(const struct stage *stage)
+static int count_zygotes(const struct stage *stage)
 {
     pid_t found[2 * OLD_MAX];
     return (int)stage_children(warden_pid(stage->warden), "(zygote", found, countof(found));
 }
 
 /* A jail's end is heard behind the answers to others. */
-static void await_templates(const struct stage *stage, int wanted)
+static void await_zygotes(const struct stage *stage, int wanted)
 {
-    for (int tries = 0; tries < 500 && count_templates(stage) != wanted; tries++)
+    for (int tries = 0; tries < 3000 && count_zygotes(stage) != wanted; tries++)
         (void)usleep(20000);
-    CHECK_INT(count_templates(stage), wanted);
+    CHECK_INT(count_zygotes(stage), wanted);
 }
 
-static const char hash_seed[] = "print(hash('of the template'))";
+static const char hash_seed[] = "print(hash('of the zygote'))";
 
 static void remember_seed(struct stage *stage, struct buf *out)
 {
@@ -237,15 +256,15 @@ static void remember_seed(struct stage *stage, struct buf *out)
     buf_put(out, str_of(said(stage, hash_seed)));
 }
 
-TEST(a_kernel_goes_on_after_its_template_was_replaced)
+TEST(a_kernel_goes_on_after_its_zygote_was_replaced)
 {
     AUTO_STAGE struct stage stage = {0};
     AUTO_BUF struct buf first = {0};
     stage_ready(&stage, "json");
     remember_seed(&stage, &first);
     (void)said(&stage, "x = [7]");
-    replace_template(&stage);
-    await_templates(&stage, 2);
+    replace_zygote(&stage);
+    await_zygotes(&stage, 2);
     {
         AUTO_STAGE struct stage newer = {0}, other = {0}, third = {0};
         join(&newer, &stage);
@@ -256,46 +275,104 @@ TEST(a_kernel_goes_on_after_its_template_was_replaced)
         AUTO_CLOSE int again = copy_of(&other);
         go_on(&third, &other, again);
         CHECK_CSTR(said(&third, "print(x)"), "[7, 8]\n");
-        /* Another kernel of that jail is of the same template, and may be copied as well. */
-        stage.kernel = kernel_free(stage.kernel);
+        /* Another interpreter of that jail is of the same zygote, and may be copied as well. */
+        stage.interpreter = interpreter_free(stage.interpreter);
         stage_fork(&stage);
         CHECK_CSTR(said(&stage, hash_seed), buf_cstr(&first));
     }
-    /* It stays for the jails that have kernels of it, and for no others. */
-    await_templates(&stage, 2);
-    stage.kernel = kernel_free(stage.kernel);
+    /* It stays for the jails that have interpreters of it, and for no others. */
+    await_zygotes(&stage, 2);
+    stage.interpreter = interpreter_free(stage.interpreter);
     stage.jail = jail_free(stage.jail);
     stage_jail(&stage);
     stage_fork(&stage);
     CHECK(strcmp(said(&stage, hash_seed), buf_cstr(&first)) != 0);
-    await_templates(&stage, 1);
+    await_zygotes(&stage, 1);
 }
 
-TEST(the_oldest_template_leaves_when_there_are_too_many)
+/* As the engine keeps what a sleeping session held: all jails with interpreters of it are gone. */
+TEST(a_lease_keeps_a_zygote_that_was_replaced)
+{
+    AUTO_STAGE struct stage stage = {0}, newer = {0}, other = {0};
+    struct err err = {0};
+    struct jail_stats stats;
+    stage_ready(&stage, "json");
+    (void)said(&stage, "x = [7]");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    CHECK_OK(jail_stat(stage.jail, &stats, &err));
+    CHECK_OK(warden_lease_zygote(stage.warden, stats.zygote, true, &err));
+    CHECK_OK(warden_lease_zygote(stage.warden, stats.zygote, true, &err));
+    replace_zygote(&stage);
+    stage.interpreter = interpreter_free(stage.interpreter);
+    stage.jail = jail_free(stage.jail);
+    join(&newer, &stage);
+    CHECK_CSTR(said(&newer, "print('x' in globals())"), "False\n");
+    CHECK_OK(warden_lease_zygote(stage.warden, stats.zygote, false, &err));
+    CHECK_CSTR(said(&newer, "print(1)"), "1\n");
+    CHECK_INT(count_zygotes(&stage), 2);
+    go_on_with(&other, &stage, &(struct jail_command){.memory_fd = memory, .zygote = stats.zygote});
+    CHECK_CSTR(said(&other, "print(x)"), "[7]\n");
+    stage_close(&other);
+    other = (struct stage){0};
+    await_zygotes(&stage, 2);
+    CHECK_OK(warden_lease_zygote(stage.warden, stats.zygote, false, &err));
+    await_zygotes(&stage, 1);
+    /* Of a zygote that is not there, and one too many: nothing happens. */
+    CHECK_OK(warden_lease_zygote(stage.warden, stats.zygote, false, &err));
+    CHECK_OK(warden_lease_zygote(stage.warden, 77, true, &err));
+    CHECK_CSTR(said(&newer, "print(2)"), "2\n");
+    CHECK_INT(count_zygotes(&stage), 1);
+}
+
+TEST(memory_that_is_copied_is_charged_to_the_new_jail)
+{
+    AUTO_STAGE struct stage stage = {0}, mapped = {0}, copied = {0};
+    struct err err = {0};
+    struct jail_stats stats, with_map, with_copy;
+    stage_ready(&stage, "json");
+    (void)said(&stage, "big = bytearray(b'x') * 100_000_000");
+    AUTO_CLOSE int memory = copy_of(&stage);
+    CHECK_OK(jail_stat(stage.jail, &stats, &err));
+    if (stats.memory_now < 0)
+        SKIP("the host does not count memory");
+    go_on(&mapped, &stage, memory);
+    go_on_with(
+        &copied, &stage,
+        &(struct jail_command){.memory_fd = memory, .zygote = stats.zygote, .copies_memory = true});
+    CHECK_OK(jail_stat(mapped.jail, &with_map, &err));
+    CHECK_OK(jail_stat(copied.jail, &with_copy, &err));
+    CHECK(with_map.memory_now < 50 << 20);
+    CHECK(with_copy.memory_now > 90 << 20);
+    CHECK_CSTR(said(&copied, "big[5] = 1; print(len(big), big.count(b'x'))"),
+               "100000000 99999999\n");
+    CHECK_CSTR(said(&mapped, "print(big.count(b'x'))"), "100000000\n");
+}
+
+TEST(the_oldest_zygote_leaves_when_there_are_too_many)
 {
     struct stage each[OLD_MAX + 1] = {0};
     AUTO_STAGE struct stage stage = {0}, newer = {0}, other = {0};
     stage_ready(&stage, "json");
     (void)said(&stage, "x = 1");
     for (int i = 0; i <= OLD_MAX; i++) {
-        replace_template(&stage);
+        replace_zygote(&stage);
         join(&each[i], &stage);
         (void)said(&each[i], "x = 1");
     }
-    await_templates(&stage, OLD_MAX + 1);
+    await_zygotes(&stage, OLD_MAX + 1);
     AUTO_CLOSE int kept = copy_of(&each[0]);
     go_on(&newer, &each[0], kept);
     CHECK_CSTR(said(&newer, "print(x)"), "1\n");
     AUTO_CLOSE int lost = copy_of(&stage);
     begin(&other, &stage, lost);
-    until(&other, KERNEL_READY);
-    CHECK(strstr(buf_cstr(&other.err_out), "is no more") != NULL);
+    until(&other, INTERPRETER_READY);
+    CHECK(strstr(buf_cstr(&other.err_out), "no longer exists") != NULL);
     CHECK_CSTR(said(&other, "print('x' in globals())"), "False\n");
     for (int i = 0; i <= OLD_MAX; i++)
         stage_close(&each[i]);
 }
 
-TEST(a_template_is_replaced_after_many_forks)
+TEST(a_zygote_is_replaced_after_many_forks)
 {
     AUTO_STAGE struct stage stage = {0}, many = {0};
     AUTO_BUF struct buf first = {0};
@@ -304,7 +381,7 @@ TEST(a_template_is_replaced_after_many_forks)
     (void)said(&stage, "x = [7]");
     join(&many, &stage);
     for (int i = 0; i < FORKS_MAX; i++) {
-        many.kernel = kernel_free(many.kernel);
+        many.interpreter = interpreter_free(many.interpreter);
         stage_fork(&many);
     }
     /* The next one takes a moment to import. */
@@ -323,13 +400,13 @@ TEST(a_template_is_replaced_after_many_forks)
 static void await_word(struct stage *stage)
 {
     int fds[3];
-    kernel_fds(stage->kernel, fds);
+    interpreter_fds(stage->interpreter, fds);
     struct pollfd line = {.fd = fds[0], .events = POLLIN};
     (void)poll(&line, 1, 2000);
 }
 
-/* What a tenant writes into the file is its fork's trouble alone. */
-TEST(iso_a_spoiled_file_ends_its_own_fork_or_begins_anew)
+/* What a tenant writes into the file affects only its fork. */
+TEST(iso_a_damaged_file_ends_its_own_fork_or_starts_fresh)
 {
     AUTO_STAGE struct stage stage = {0};
     struct stat st;

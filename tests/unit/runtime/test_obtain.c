@@ -12,11 +12,12 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "base/base64.h"
 #include "base/buf.h"
+#include "base/crypto/hash.h"
 #include "base/fd.h"
-#include "base/hash.h"
+#include "base/format/base64.h"
 #include "net.h"
+#include "runtime/models.h"
 #include "runtime/obtain.h"
 
 static const char tool[] = "#!/bin/sh\necho tool v1.2.3\n";
@@ -198,6 +199,46 @@ TEST(a_package_is_added_once_read_only_and_removed)
     CHECK_ERR(runtime_remove(&scene.runtime, scene.home, &err), ERR_NOT_FOUND);
 }
 
+static int check_works(const char *dir, struct err *err)
+{
+    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (faccessat(fd, "README", R_OK, 0) < 0)
+        return err_set(err, ERR_INVALID, "no README");
+    return 0;
+}
+
+static int check_fails(UNUSED const char *dir, struct err *err)
+{
+    return err_set(err, ERR_INVALID, "of no use");
+}
+
+TEST(a_model_is_checked_before_it_is_added)
+{
+    AUTO_SCENE struct scene scene = {0};
+    struct err err = {0};
+    bool added = false;
+    char version[RUNTIME_VERSION_SIZE], dir[RUNTIME_PATH_MAX];
+    scene_open(&scene, "model", NULL, NULL, tool);
+    const struct model model = {.name = "tool",
+                                .version = "1.2.3",
+                                .package = "@scope/tool",
+                                .integrity = buf_cstr(&scene.integrity)};
+    struct obtain how = {.data_dir = scene.home, .check = check_fails};
+    CHECK_ERR(model_add(&model, &how, &added, &err), ERR_INVALID);
+    CHECK_MSG("add model 'tool': of no use");
+    CHECK_INT(model_look(&model, scene.home, version), RUNTIME_ABSENT);
+    how.check = check_works;
+    CHECK_OK(model_add(&model, &how, &added, &err));
+    CHECK_INT(model_look(&model, scene.home, version), RUNTIME_READY);
+    CHECK(added && !is_added(&scene)); /* a runtime of that name is another thing */
+    model_dir(&model, scene.home, dir);
+    CHECK(str_ends(str_of(dir), STR("/models/files/tool")));
+    CHECK_INT(access(dir, R_OK), 0);
+    CHECK_OK(model_remove(&model, scene.home, &err));
+    CHECK_ERR(model_remove(&model, scene.home, &err), ERR_NOT_FOUND);
+    CHECK_MSG("model 'tool' was not added");
+}
+
 TEST(another_version_takes_the_place_of_the_old_one)
 {
     AUTO_SCENE struct scene scene = {0};
@@ -241,7 +282,7 @@ TEST(a_server_without_ranges_sends_all_of_it)
     CHECK(is_added(&scene));
 }
 
-TEST(another_digest_is_refused_and_begun_anew)
+TEST(another_digest_is_refused_and_begun_again)
 {
     AUTO_SCENE struct scene scene = {0};
     struct err err = {0};
@@ -296,7 +337,7 @@ TEST(a_program_that_does_not_work_here_is_not_added)
     bool added = false;
     scene_open(&scene, "broken", NULL, NULL, "#!/bin/sh\nexit 3\n");
     CHECK_ERR(add(&scene, &added, &err), ERR_UNAVAILABLE);
-    CHECK_MSG("it ends with status 3");
+    CHECK_MSG("it ended with status 3");
     CHECK(!is_added(&scene));
 }
 

@@ -1,24 +1,26 @@
-/* What a kernel says is a tenant's word: whatever it is, the answer is JSON and has a bound. */
+/* What an interpreter says is a tenant's word: whatever it is, the answer is JSON and has a bound.
+ */
 
 #include "test.h"
 
-#include "base/json.h"
+#include "base/format/json.h"
+#include "runtime/memory_end.h"
 #include "runtime/output.h"
 #include "runtime/packages.h"
 #include "runtime/runtimes.h"
 
 static char filler[2 << 20];
 
-static void say(struct run_output *output, enum kernel_event_type type, struct str text)
+static void say(struct run_output *output, enum interpreter_event_type type, struct str text)
 {
-    struct kernel_event event = {.type = type, .text = text};
+    struct interpreter_event event = {.type = type, .text = text};
     run_output_take(output, &event);
 }
 
 static void show(struct run_output *output, bool main, struct str mime, struct str bytes)
 {
-    struct kernel_event event = {
-        .type = KERNEL_DISPLAY, .main = main, .parts = {{mime, bytes}}, .part_count = 1};
+    struct interpreter_event event = {
+        .type = INTERPRETER_DISPLAY, .main = main, .parts = {{mime, bytes}}, .part_count = 1};
     run_output_take(output, &event);
 }
 
@@ -26,7 +28,7 @@ static void put(const struct run_output *output, struct buf *text)
 {
     struct json_out out = {.buf = text};
     json_begin_object(&out);
-    run_output_put_members(output, &out);
+    run_output_put_members(output, &(struct loss){0}, &out);
     json_end_object(&out);
 }
 
@@ -44,23 +46,23 @@ TEST(an_answer_has_a_bound_whatever_is_said)
     memset(filler, 1, sizeof filler); /* six bytes of JSON each */
     struct str worst = str_n(filler, sizeof filler);
     for (int i = 0; i < 4; i++) {
-        say(&output, KERNEL_STDOUT, worst);
-        say(&output, KERNEL_STDERR, worst);
+        say(&output, INTERPRETER_STDOUT, worst);
+        say(&output, INTERPRETER_STDERR, worst);
     }
     for (int i = 0; i < 2000; i++)
         show(&output, i == 0, STR("text/plain"), str_slice(worst, 0, i == 0 ? 1 << 20 : 8192));
     for (int i = 0; i < 2000; i++)
         run_output_add_file(&output, RUN_FILE_CREATED, str_slice(worst, 0, 4096), 1);
-    struct kernel_event event = {
-        .type = KERNEL_ERROR, .name = worst, .message = worst, .text = worst, .module = worst};
+    struct interpreter_event event = {
+        .type = INTERPRETER_ERROR, .name = worst, .message = worst, .text = worst, .module = worst};
     run_output_take(&output, &event);
     put(&output, &text);
     CHECK(text.len < BUF_LIMIT_DEFAULT);
-    CHECK_INT(output.dropped_out, 4 * sizeof filler - RUN_OUTPUT_MAX);
+    CHECK_INT(excerpt_view(&output.out, 0).cut, 4 * sizeof filler - RUN_OUTPUT_MAX);
     CHECK(output.dropped_values > 0 && output.has_more_files);
 }
 
-/* What is shown is told again as a text and as a value. */
+/* What is shown is also given as a text and as a value. */
 TEST(no_letter_and_no_number_makes_an_answer_too_long)
 {
     AUTO_RUN_OUTPUT struct run_output output = {0}, numbers = {0};
@@ -85,21 +87,22 @@ TEST(no_letter_and_no_number_makes_an_answer_too_long)
     CHECK(strncmp(buf_cstr(&text), "{\"result\":null,", 15) == 0);
 }
 
-TEST(types_are_told_once_and_bytes_as_base64)
+TEST(types_are_listed_once_and_bytes_as_base64)
 {
     struct err err = {0};
     AUTO_RUN_OUTPUT struct run_output output = {0};
     AUTO_BUF struct buf text = {0};
     AUTO_JSON struct json_t *answer = NULL;
-    struct kernel_event event = {.type = KERNEL_DISPLAY,
-                                 .main = true,
-                                 .parts = {{STR("text/plain"), STR("\xff one")},
-                                           {STR("text/plain"), STR("two")},
-                                           {STR(""), STR("three")},
-                                           {STR("bad\xff"), STR("four")},
-                                           {STR("image/png"), STR("\x89PNG")},
-                                           {STR("application/json"), STR("{\"a\": 1, \"a\": 2}")}},
-                                 .part_count = 6};
+    struct interpreter_event event = {
+        .type = INTERPRETER_DISPLAY,
+        .main = true,
+        .parts = {{STR("text/plain"), STR("\xff one")},
+                  {STR("text/plain"), STR("two")},
+                  {STR(""), STR("three")},
+                  {STR("bad\xff"), STR("four")},
+                  {STR("image/png"), STR("\x89PNG")},
+                  {STR("application/json"), STR("{\"a\": 1, \"a\": 2}")}},
+        .part_count = 6};
     run_output_take(&output, &event);
     put(&output, &text);
     CHECK_OK(json_parse(buf_str(&text), &answer, &err));
@@ -132,7 +135,7 @@ TEST(an_end_that_the_code_did_not_mean_is_said)
     AUTO_RUN_OUTPUT struct run_output output = {0};
     AUTO_BUF struct buf text = {0};
     AUTO_JSON struct json_t *answer = NULL;
-    struct kernel_event done = {.type = KERNEL_DONE, .count = 3};
+    struct interpreter_event done = {.type = INTERPRETER_DONE, .count = 3};
     run_output_take(&output, &done);
     CHECK_INT(output.status, RUN_FAILED);
     run_output_end(&output, RUN_OUT_OF_MEMORY, "OutOfMemory", "too much");
@@ -148,17 +151,17 @@ TEST(the_short_form_takes_an_error_before_a_picture_before_text)
 {
     AUTO_RUN_OUTPUT struct run_output output = {0};
     AUTO_BUF struct buf text = {0};
-    say(&output, KERNEL_STDOUT, STR("said"));
+    say(&output, INTERPRETER_STDOUT, STR("said"));
     show(&output, true, STR("text/plain"), STR("7"));
-    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    run_output_put_short(&output, &(struct loss){0}, &(struct json_out){.buf = &text});
     CHECK_CSTR(buf_cstr(&text), "{\"type\":\"text\",\"content\":\"said\\n7\"}");
     show(&output, false, STR("image/png"), STR("abc"));
     buf_clear(&text);
-    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    run_output_put_short(&output, &(struct loss){0}, &(struct json_out){.buf = &text});
     CHECK_CSTR(buf_cstr(&text), "{\"type\":\"image/png\",\"content\":\"YWJj\"}");
     run_output_end(&output, RUN_FAILED, "Bad", "luck");
     buf_clear(&text);
-    run_output_put_short(&output, &(struct json_out){.buf = &text});
+    run_output_put_short(&output, &(struct loss){0}, &(struct json_out){.buf = &text});
     CHECK_CSTR(buf_cstr(&text), "{\"type\":\"error\",\"content\":\"Bad: luck\"}");
 }
 
@@ -249,16 +252,47 @@ TEST(a_runtime_is_meant_by_its_name_its_language_or_not_at_all)
     CHECK_OK(runtime_choose(none, STR("shell"), STR("python3"), &runtime, &err));
     CHECK_CSTR(runtime->name, "bash");
     CHECK(runtime_speaks(runtime, none, STR("sh")) && !runtime_speaks(runtime, none, STR("py")));
-    /* Where there is none, the advice is the one that a new installation has. */
+    /* Where no runtime is installed, the advice is the one that a new installation has. */
     runtimes_use("/nowhere");
     CHECK_ERR(runtime_choose(none, STR("javascript"), STR("bash"), &runtime, &err),
               ERR_UNAVAILABLE);
     CHECK(strstr(err.msg, "runtime add node24") != NULL);
     CHECK_ERR(runtime_choose(STR("cobol"), none, STR("bash"), &runtime, &err), ERR_NOT_FOUND);
     CHECK_ERR(runtime_choose(none, STR("cobol"), STR("bash"), &runtime, &err), ERR_NOT_FOUND);
-    CHECK_MSG("nothing here runs 'cobol'; there are python, ");
+    CHECK_MSG("no runtime runs 'cobol'; the languages are python, ");
     CHECK_ERR(runtime_choose(STR("bash"), STR("Python"), none, &runtime, &err), ERR_INVALID);
     CHECK_MSG("runtime 'bash' does not run Python");
     CHECK_OK(runtime_choose(STR("bash"), STR("Shell"), none, &runtime, &err));
     CHECK(runtime_is_name(STR("python3")) && !runtime_is_name(STR("python")));
+}
+
+static void check_end(const struct memory_end *end, const char *wanted)
+{
+    AUTO_BUF struct buf text = {0};
+    memory_end_put(end, &text);
+    CHECK_STR(buf_str(&text), wanted);
+}
+
+TEST(the_end_of_memory_says_how_to_get_more)
+{
+    struct memory_end end = {.what = STR("'bash'")};
+    check_end(&end, "out of memory: 'bash' was killed; --memory gives it more");
+    end.sandbox = STR("sb1");
+    end.rest = "the sandbox goes on";
+    end.peak_bytes = -1;
+    check_end(&end, "out of memory: 'bash' was killed; the sandbox goes on. To raise the limit: "
+                    "`sandglass sandbox update sb1 --memory 1024m`, or PATCH limits.memoryMb");
+    end.peak_bytes = 180 << 20;
+    end.limit_bytes = 192 << 20;
+    check_end(&end, "out of memory: 'bash' was killed at the sandbox's limit of 192 MiB (peak 180 "
+                    "MiB); the sandbox goes on. To raise the limit: `sandglass sandbox update "
+                    "sb1 --memory 384m`, or PATCH limits.memoryMb");
+    end.is_of_session = true;
+    check_end(&end,
+              "out of memory: 'bash' was killed at the sandbox's limit of 192 MiB (peak 180 "
+              "MiB); the sandbox goes on. To raise the limit: `sandglass sandbox update "
+              "sb1 --memory 384m`, or PATCH limits.memoryMb; this lasts until the sandbox is "
+              "replaced. To give a session more memory from the start: `sandglass session create "
+              "--memory 384m` (sandbox.limits.memoryMb); [sandbox] memory_mb sets the server's "
+              "default");
 }

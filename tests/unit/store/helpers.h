@@ -20,7 +20,7 @@ void bench_dir(struct bench *bench);
 int bench_open(struct bench *bench, struct err *err) MUST_USE;
 void bench_close(struct bench *bench);
 void bench_answer(void *ctx, const struct err *why); /* a store_done; ctx is the bench */
-void bench_wait(struct bench *bench, int answers);   /* until so many came */
+void bench_wait(struct bench *bench, int answers);   /* until this many came */
 
 struct store_sandbox bench_sandbox(const char *id, int64_t ord);
 /* One sandbox, committed and waited for: 0 or -1 with bench->why. */

@@ -2,6 +2,7 @@
 
 #include "helpers.h"
 
+#include "base/embed.h"
 #include "store/db.h"
 
 struct answer {
@@ -137,6 +138,8 @@ TEST(the_oldest_go_first_and_what_runs_stays)
     bench_close(&bench);
 }
 
+extern const struct embed_file store_schema[];
+
 struct counted {
     size_t running;
     int64_t of_a, of_b, bytes;
@@ -168,9 +171,17 @@ TEST(a_start_reads_what_ran_and_counts_the_rest_also_of_an_older_store)
     (void)snprintf(path, sizeof path, "%s/sandglass.db", bench.dir);
     CHECK_OK(db_open(path, false, &db, &err));
     CHECK_OK(db_exec(db,
-                     "DROP INDEX commands_ended; DROP INDEX commands_of_sandbox; "
-                     "PRAGMA user_version=1",
+                     "CREATE TEMP TABLE kept AS SELECT id, tenant, ord, sandbox, spec, state, "
+                     "end_reason, code, signal, started_ms, ended_ms, wall_us, user_us, system_us, "
+                     "peak_bytes, log_end, bytes_out, bytes_err, bytes_tty, truncated "
+                     "FROM commands; "
+                     "DROP TABLE command_logs; DROP TABLE commands; DROP TABLE code_modules; "
+                     "DROP TABLE sessions; DROP TABLE session_volumes; DROP TABLE snapshots; "
+                     "DROP TABLE sandboxes; DROP TABLE tokens; DROP TABLE idempotency_keys; "
+                     "DROP TABLE events; DROP TABLE meta; DROP TABLE approvals",
                      &err));
+    CHECK_OK(db_exec(db, store_schema[0].bytes.ptr, &err));
+    CHECK_OK(db_exec(db, "INSERT INTO commands SELECT * FROM kept; PRAGMA user_version=1", &err));
     (void)db_close(db);
     CHECK_OK(bench_open(&bench, &err));
     struct counted counted = {0};

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/buf.h"
-#include "base/hash.h"
+#include "base/crypto/hash.h"
 #include "base/sys.h"
 #include "store/blobs.h"
 #include "store/fault.h"

@@ -9,15 +9,19 @@ export const LIST_MAX = 10000;
 export interface GlobAsked {
   /** `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
   pattern: string;
+  /** Also in .git, node_modules and .sandglass. */
+  searchAll?: boolean;
   limit?: number;
 }
 
 export interface GrepAsked {
   /** A regular expression. */
   pattern: string;
-  /** In files like "*.ts" alone. */
+  /** Only in files like "*.ts". */
   include?: string;
   ignoreCase?: boolean;
+  /** Also in .git, node_modules and .sandglass. */
+  searchAll?: boolean;
   limit?: number;
 }
 
@@ -35,7 +39,7 @@ export interface ZoneBackend {
   exists(at: ZonePath): Promise<boolean>;
   list(at: ZonePath): Promise<string[]>;
   resolve(at: ZonePath): Promise<string>;
-  /** Paths are below `at`. */
+  /** Paths begin with the zone, as the other verbs take them. */
   glob(at: ZonePath, asked: GlobAsked): Promise<PathList>;
   grep(at: ZonePath, asked: GrepAsked): Promise<MatchList>;
   /** How often it was replaced. */

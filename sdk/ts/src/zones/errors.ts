@@ -19,7 +19,7 @@ const known = new Set<string>(['NOT_FOUND', 'NOT_A_FILE', 'NOT_A_DIRECTORY', 'TO
   'INVALID_PATTERN', 'PATTERN_TOO_COMPLEX', 'NO_MATCH', 'AMBIGUOUS_MATCH', 'PATH_ESCAPES', 'READ_ONLY', 'ZONE_NOT_CONFIGURED', 'INVALID',
   'CONFLICT', 'NO_SPACE', 'FORBIDDEN']);
 
-/** The server's word for it, in capitals. */
+/** The server's error code, in capitals. */
 export function zoneErrorOf(error: unknown, path: string): unknown {
   if (!(error instanceof SandglassError) || error instanceof ZoneError) return error;
   const code = error.code.toUpperCase();

@@ -7,28 +7,28 @@ import type { ZonePath } from './path.js';
 /** Directories of a server's machine, which its configuration gives out by a name. */
 export class HttpBackend implements ZoneBackend {
   readonly #client: Client;
-  readonly #door: string;
+  readonly #route: string;
 
   constructor(client: Client, zone: string) {
     this.#client = client;
-    this.#door = `/v1/zones/${part(zone)}/files`;
+    this.#route = `/v1/zones/${part(zone)}/files`;
   }
 
   read(at: ZonePath): Promise<Uint8Array> {
     return this.#ask(at, async () => {
-      const response = await this.#client.request('GET', this.#door, { query: { path: at.path } });
+      const response = await this.#client.request('GET', this.#route, { query: { path: at.path } });
       return new Uint8Array(await response.arrayBuffer());
     });
   }
 
   async write(at: ZonePath, content: Uint8Array): Promise<void> {
     const headers = { 'content-type': 'application/octet-stream' };
-    await this.#ask(at, () => this.#client.request('PUT', this.#door,
+    await this.#ask(at, () => this.#client.request('PUT', this.#route,
       { query: { path: at.path }, body: content as unknown as BodyInit, headers }));
   }
 
   async delete(at: ZonePath, recursive: boolean): Promise<void> {
-    await this.#ask(at, () => this.#client.request('DELETE', this.#door, { query: { path: at.path, recursive } }));
+    await this.#ask(at, () => this.#client.request('DELETE', this.#route, { query: { path: at.path, recursive } }));
   }
 
   exists(at: ZonePath): Promise<boolean> {
@@ -52,14 +52,14 @@ export class HttpBackend implements ZoneBackend {
   }
 
   edit(at: ZonePath, asked: EditAsked): Promise<number> {
-    return this.#ask(at, async () => (await this.#client.json<{ count: number }>('POST', `${this.#door}/edit`,
+    return this.#ask(at, async () => (await this.#client.json<{ count: number }>('POST', `${this.#route}/edit`,
       { json: { path: at.path, ...asked } })).count);
   }
 
   async close(): Promise<void> {}
 
   #look<T>(verb: string, at: ZonePath, asked: object = {}): Promise<T> {
-    return this.#client.json<T>('POST', `${this.#door}/${verb}`, { json: { path: at.path, ...asked }, repeatable: true });
+    return this.#client.json<T>('POST', `${this.#route}/${verb}`, { json: { path: at.path, ...asked }, repeatable: true });
   }
 
   async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@ import type { MatchList, PathList } from '../types.js';
 import { LIST_MAX, type EditAsked, type GlobAsked, type GrepAsked, type ZoneBackend } from './backend.js';
 import { ZoneError } from './errors.js';
 import type { ZonePath } from './path.js';
-import { globExpression, grepFiles, replaceText } from './search.js';
+import { globExpression, grepFiles, isLeftOut, replaceText } from './search.js';
 
 const FOUND_MAX = 1000;
 
@@ -64,16 +64,19 @@ export class MemoryBackend implements ZoneBackend {
     return at.path;
   }
 
-  async glob(at: ZonePath, { pattern, limit = FOUND_MAX }: GlobAsked): Promise<PathList> {
+  async glob(at: ZonePath, { pattern, searchAll = false, limit = FOUND_MAX }: GlobAsked): Promise<PathList> {
     const expression = globExpression(pattern);
     if (isFile(this.#need(at))) throw notADirectory(at);
-    const paths = this.#files(at).map(([path]) => path).filter((path) => expression.test(path));
-    return { paths: paths.slice(0, limit), truncated: paths.length > limit };
+    const paths = this.#files(at).map(([path]) => path)
+      .filter((path) => expression.test(path) && (searchAll || !isLeftOut(path, pattern)));
+    return { paths: paths.slice(0, limit).map((path) => `${at.path}/${path}`), truncated: paths.length > limit };
   }
 
   async grep(at: ZonePath, asked: GrepAsked): Promise<MatchList> {
-    this.#need(at);
-    return grepFiles(this.#files(at), asked);
+    const isSingle = isFile(this.#need(at));
+    const files = this.#files(at).filter(([path]) => asked.searchAll || !isLeftOut(path, asked.include ?? ''));
+    const { matches, truncated } = grepFiles(files, asked);
+    return { matches: matches.map((match) => ({ ...match, path: isSingle ? at.path : `${at.path}/${match.path}` })), truncated };
   }
 
   async edit(at: ZonePath, asked: EditAsked): Promise<number> {
@@ -108,11 +111,11 @@ export class MemoryBackend implements ZoneBackend {
 
   #need(at: ZonePath): Node {
     const node = this.#find(at);
-    if (node === undefined) throw new ZoneError('NOT_FOUND', `there is no '${at.path}'`, at.path);
+    if (node === undefined) throw new ZoneError('NOT_FOUND', `'${at.path}' not found`, at.path);
     return node;
   }
 }
 
 function notADirectory(at: ZonePath): ZoneError {
-  return new ZoneError('NOT_A_DIRECTORY', `'${at.path}': something on the way is not a directory`, at.path);
+  return new ZoneError('NOT_A_DIRECTORY', `'${at.path}': a part of the path is not a directory`, at.path);
 }

@@ -19,20 +19,20 @@ const bytesOf = (text: string): number => new TextEncoder().encode(text).length;
 
 /** The same words get the same answer from every backend, before any of them is asked. */
 export function parseZonePath(path: string): ZonePath {
-  if (typeof path !== 'string') throw new ZoneError('INVALID', 'a path is a text');
-  if (path.includes('\0')) throw new ZoneError('INVALID', 'a path has a NUL byte in it', path);
+  if (typeof path !== 'string') throw new ZoneError('INVALID', 'a path must be a string');
+  if (path.includes('\0')) throw new ZoneError('INVALID', 'the path contains a NUL byte', path);
   if (!path.startsWith('/')) throw new ZoneError('INVALID', `'${path}' is not absolute: paths begin with /workspace or /cache`, path);
-  if (bytesOf(path) >= PATH_MAX) throw new ZoneError('INVALID', `a path of ${bytesOf(path)} bytes; the most is ${PATH_MAX - 1}`, path);
+  if (bytesOf(path) >= PATH_MAX) throw new ZoneError('INVALID', `the path has ${bytesOf(path)} bytes; the limit is ${PATH_MAX - 1}`, path);
   const names = path.split('/').filter((name) => name !== '' && name !== '.');
   const zone = names.shift();
-  if (zone === undefined) throw new ZoneError('INVALID', `'${path}' names no zone: /workspace or /cache`, path);
+  if (zone === undefined) throw new ZoneError('INVALID', `'${path}' is not below /workspace or /cache`, path);
   if (zone === '..') throw escapes(path);
   if (zone !== 'workspace' && zone !== 'cache')
-    throw new ZoneError('ZONE_NOT_CONFIGURED', `there is no zone '/${zone}': paths begin with /workspace or /cache`, path);
+    throw new ZoneError('ZONE_NOT_CONFIGURED', `no zone '/${zone}': paths begin with /workspace or /cache`, path);
   const kept: string[] = [];
   for (const name of names) {
     if (name !== '..') {
-      if (bytesOf(name) > NAME_MAX) throw new ZoneError('INVALID', `a name of ${bytesOf(name)} bytes in a path; the most is ${NAME_MAX}`, path);
+      if (bytesOf(name) > NAME_MAX) throw new ZoneError('INVALID', `a name in the path has ${bytesOf(name)} bytes; the limit is ${NAME_MAX}`, path);
       kept.push(name);
     } else if (kept.pop() === undefined) {
       throw escapes(path);
@@ -43,5 +43,5 @@ export function parseZonePath(path: string): ZonePath {
 }
 
 function escapes(path: string): ZoneError {
-  return new ZoneError('PATH_ESCAPES', `'${path}' leads out of its zone`, path);
+  return new ZoneError('PATH_ESCAPES', `'${path}' is outside its zone`, path);
 }

@@ -9,7 +9,7 @@ export class RemoteBackend implements ZoneBackend {
   readonly #files: Files;
   readonly #zones: readonly Zone[];
 
-  /** A volume has /workspace alone. */
+  /** A volume has only /workspace. */
   constructor(files: Files, zones: readonly Zone[]) {
     this.#files = files;
     this.#zones = zones;
@@ -55,9 +55,9 @@ export class RemoteBackend implements ZoneBackend {
     return this.#ask(at, async () => at.path);
   }
 
-  glob(at: ZonePath, { pattern, limit }: GlobAsked): Promise<PathList> {
+  glob(at: ZonePath, { pattern, ...rest }: GlobAsked): Promise<PathList> {
     return this.#ask(at, async () => await this.#isUnmade(at) ? { paths: [], truncated: false }
-      : this.#files.globPage(pattern, { path: at.path, ...(limit === undefined ? {} : { limit }) }));
+      : this.#files.globPage(pattern, { path: at.path, ...rest }));
   }
 
   grep(at: ZonePath, { pattern, ...rest }: GrepAsked): Promise<MatchList> {
@@ -78,7 +78,7 @@ export class RemoteBackend implements ZoneBackend {
 
   async #ask<T>(at: ZonePath, verb: () => Promise<T>): Promise<T> {
     if (!this.#zones.includes(at.zone))
-      throw new ZoneError('ZONE_NOT_CONFIGURED', `the zone of '${at.path}' has no directory: a volume has /workspace alone`, at.path);
+      throw new ZoneError('ZONE_NOT_CONFIGURED', `the zone of '${at.path}' has no directory: a volume has only /workspace`, at.path);
     try {
       return await verb();
     } catch (error) {

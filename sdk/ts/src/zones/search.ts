@@ -37,6 +37,11 @@ export function globExpression(pattern: string): RegExp {
   return new RegExp(`^(?:${source})$`, 's');
 }
 
+/** Below a directory that searches leave out, unless the pattern names it. */
+export function isLeftOut(path: string, pattern: string): boolean {
+  return path.split('/').slice(0, -1).some((name) => ['.git', 'node_modules', '.sandglass'].includes(name) && !pattern.includes(name));
+}
+
 function grepExpression({ pattern, ignoreCase }: GrepAsked): RegExp {
   try {
     return new RegExp(pattern, ignoreCase ? 'i' : '');
@@ -68,6 +73,6 @@ export function replaceText(text: string, asked: EditAsked, path: string): { tex
   if (asked.old === '') throw new ZoneError('INVALID', 'old is empty', path);
   const parts = text.split(asked.old), count = parts.length - 1;
   if (count === 0) throw new ZoneError('NO_MATCH', `the text is not in '${path}'`, path);
-  if (count > 1 && !asked.all) throw new ZoneError('AMBIGUOUS_MATCH', `the text is ${count} times in '${path}'`, path);
+  if (count > 1 && !asked.all) throw new ZoneError('AMBIGUOUS_MATCH', `the text occurs ${count} times in '${path}'`, path);
   return { text: parts.join(asked.new), count };
 }

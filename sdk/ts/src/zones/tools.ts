@@ -17,12 +17,12 @@ const hints: Record<string, string> = {
   NOT_FOUND: 'Look for the right path with list or glob.',
   NOT_A_FILE: 'This is a directory: use list or glob.',
   NOT_A_DIRECTORY: 'This is a file: use read, or name its directory.',
-  INVALID_PATTERN: 'Escape special characters that are meant as they are.',
+  INVALID_PATTERN: 'Escape special characters that should match literally.',
   PATTERN_TOO_COMPLEX: 'Use a simpler pattern.',
   PATH_ESCAPES: 'Use a path below /workspace.',
   READ_ONLY: 'Write below /workspace.',
-  CONFLICT: 'Look at what is there first, then call again.',
-  NO_MATCH: 'Read the file again and copy the text exactly, blanks included.',
+  CONFLICT: 'Check the current state first, then call again.',
+  NO_MATCH: 'Read the file again and copy the text exactly, including spaces.',
   AMBIGUOUS_MATCH: 'Add lines around the text to make it unique, or set replaceAll.',
   TOO_LARGE: 'Read a part: offset is the first line, limit the number of lines; or use grep.',
   TOO_MANY_RESULTS: 'Narrow the search.',
@@ -53,7 +53,7 @@ async function read(zones: ZoneSandbox, args: Args): Promise<object> {
   const text = await textOf(zones, path);
   const size = new TextEncoder().encode(text).length;
   const hasRange = args['offset'] !== undefined || args['limit'] !== undefined;
-  if (!hasRange && size > TEXT_MAX) throw new ZoneError('TOO_LARGE', `${path} has ${size} bytes, more than ${TEXT_MAX}`, path);
+  if (!hasRange && size > TEXT_MAX) throw new ZoneError('TOO_LARGE', `${path} has ${size} bytes, more than the limit of ${TEXT_MAX}`, path);
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const startLine = Number(args['offset'] ?? 1);
   const wanted = lines.slice(startLine - 1, startLine - 1 + Number(args['limit'] ?? (hasRange ? LINES_DEFAULT : lines.length)));
@@ -81,13 +81,13 @@ async function edit(zones: ZoneSandbox, args: Args): Promise<object> {
 }
 
 async function glob(zones: ZoneSandbox, args: Args): Promise<object> {
-  const found = await zones.globPage(String(args['pattern']), { path: pathOf(args, 'dirPath'), limit: PATHS_MAX });
+  const found = await zones.globPage(String(args['pattern']), { path: pathOf(args, 'dirPath'), searchAll: args['searchAll'] === true, limit: PATHS_MAX });
   return { ...found, ...(found.truncated ? { note: 'There are more: narrow the pattern or name a directory further down.' } : {}) };
 }
 
 async function grep(zones: ZoneSandbox, args: Args): Promise<object> {
   const { matches, truncated } = await zones.grepPage(String(args['pattern']), { path: pathOf(args, 'dirPath'),
-    ...(args['glob'] === undefined ? {} : { include: String(args['glob']) }), ignoreCase: args['ignoreCase'] === true,
+    ...(args['glob'] === undefined ? {} : { include: String(args['glob']) }), ignoreCase: args['ignoreCase'] === true, searchAll: args['searchAll'] === true,
     limit: Number(args['maxResults'] ?? MATCHES_DEFAULT) });
   return { matches: matches.map(({ path, line, text }) => ({ path, line, text: text.slice(0, LINE_SHOWN) })), truncated,
     ...(truncated ? { note: 'There are more: narrow pattern, glob or directory, or raise maxResults.' } : {}) };
@@ -107,11 +107,11 @@ const verbs: Partial<Record<ToolName, (zones: ZoneSandbox, args: Args) => Promis
 export async function callZoneTool(zones: ZoneSandbox, name: ToolName, args: Args): Promise<ToolAnswer> {
   try {
     const verb = verbs[name];
-    if (!verb) throw new ZoneError('INVALID', `there is no tool '${name}' here`);
+    if (!verb) throw new ZoneError('INVALID', `unknown tool '${name}'`);
     return { isError: false, answer: { success: true, ...await verb(zones, args) }, images: [] };
   } catch (error) {
     if (!(error instanceof SandglassError)) throw error;
-    const hint = hints[error.code] ?? 'Tell the user: this is not yours to mend.';
+    const hint = hints[error.code] ?? 'Tell the user: you cannot correct this error yourself.';
     const answer = { success: false, error: { code: error.code.toLowerCase(), message: error.message, hint } };
     return { isError: true, answer, images: [] };
   }

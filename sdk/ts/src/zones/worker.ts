@@ -101,7 +101,7 @@ export class WorkerBackend implements ZoneBackend {
 
   async #start(): Promise<ChildProcess> {
     const { spawn } = await import('node:child_process').catch((error: unknown) => {
-      throw new ZoneError('UNAVAILABLE', 'directories of this machine are out of reach here: in a browser use mode remote, sandbox or memory', undefined, error);
+      throw new ZoneError('UNAVAILABLE', 'directories of this machine cannot be used in a browser: use mode remote, sandbox or memory', undefined, error);
     });
     if (this.#child) return this.#child;
     const child = spawn(this.#bin, ['fs', ...this.#args, 'serve'], { stdio: ['pipe', 'pipe', 'pipe'] });
@@ -112,7 +112,7 @@ export class WorkerBackend implements ZoneBackend {
     child.stdout.on('data', (bytes: Uint8Array) => this.#take(bytes));
     child.stderr.on('data', (bytes: Uint8Array) => { this.#stderr += text(bytes); });
     child.on('error', (error) => this.#end(child, `${this.#bin} cannot be started (${error.message}): install sandglass or pass { bin }`));
-    child.on('close', () => this.#end(child, this.#stderr.trim().replace(/^sandglass: /, '') || 'the worker of the zones ended'));
+    child.on('close', () => this.#end(child, this.#stderr.trim().replace(/^sandglass: /, '') || 'the worker of the zone set ended'));
     this.#rest();
     return child;
   }

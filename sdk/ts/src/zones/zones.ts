@@ -22,7 +22,7 @@ interface Common {
 }
 
 interface OnHost extends Common {
-  /** The sandglass program, whose worker reaches the directories; SANDGLASS_BIN or "sandglass" when left out. */
+  /** The sandglass program, whose worker accesses the directories. Default: SANDGLASS_BIN, or "sandglass". */
   bin?: string;
 }
 
@@ -34,7 +34,7 @@ export type ZonesOptions =
   | OnHost & { mode: 'direct'; workspace?: string; cache?: string }
   /** One directory, as /workspace. */
   | OnHost & { mode: 'single'; directory: string }
-  /** A live sandbox, a session, or a volume (which has /workspace alone). */
+  /** A live sandbox, a session, or a volume (which has only /workspace). */
   | Common & { mode: 'sandbox'; sandbox: Sandbox | Session | Volume }
   /** Directories that a server gives out as [zones.NAME] of its configuration. */
   | Common & { mode: 'remote'; zone: string; client?: Client | ClientOptions }
@@ -54,9 +54,9 @@ export interface ZoneSandbox extends ToolTarget {
   exists(path: string): Promise<boolean>;
   /** Names, sorted. */
   list(path: string): Promise<string[]>;
-  /** Where it lies, for other programs: on this machine, or inside the sandbox. */
+  /** Its path for other programs: on this machine, or in the sandbox. */
   resolve(path: string): Promise<string>;
-  /** Files below a directory, /workspace when left out: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
+  /** Files below a directory, by default /workspace: `**`, `*`, `?`, `[a-z]`, `{a,b}`. */
   glob(pattern: string, options?: ZoneGlobOptions): Promise<string[]>;
   /** As glob, and whether there are more. */
   globPage(pattern: string, options?: ZoneGlobOptions): Promise<PathList>;
@@ -94,7 +94,7 @@ class Zones implements ZoneSandbox {
   async writeBinary(path: string, content: Uint8Array): Promise<void> {
     const at = this.#toChange(path, 'written');
     if (content.length > FILE_MAX)
-      throw new ZoneError('TOO_LARGE', `${content.length} bytes for '${path}'; the most is ${FILE_MAX}`, path);
+      throw new ZoneError('TOO_LARGE', `${content.length} bytes for '${path}'; the limit is ${FILE_MAX}`, path);
     await this.#backend.write(at, content);
   }
 
@@ -176,7 +176,7 @@ function backendOf(options: ZonesOptions): ZoneBackend {
     case 'memory':
       return new MemoryBackend();
     default:
-      throw new ZoneError('INVALID', `there is no mode '${(options as { mode: string }).mode}': sandboxed, direct, single, sandbox, remote or memory`);
+      throw new ZoneError('INVALID', `unknown mode '${(options as { mode: string }).mode}': sandboxed, direct, single, sandbox, remote or memory`);
   }
 }
 

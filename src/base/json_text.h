@@ -1,9 +1,0 @@
-#pragma once
-
-/* Text that is JSON already, and goes on to a reader of ours or of somebody else. */
-
-#include "base/buf.h"
-
-/* Each "\u0000" becomes "\ufffd", in place. A tenant's output may hold NUL, which is written so and
- * which json_parse, like other careful readers, refuses with all that stands around it. */
-void json_hide_nul(struct buf *json);

@@ -1,0 +1,7 @@
+#pragma once
+
+/* Only for path_*.c. */
+
+#include "search/embed/path.h"
+
+extern const struct path path_avx2, path_neon, path_plain;
