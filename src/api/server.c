@@ -141,6 +141,8 @@ static void on_engine_stopped(void *ctx, const struct err *why)
     if (why != NULL)
         log_warn("engine.stop", LOG_STR("why", why->msg));
     server->is_engine_stopped = true;
+    if (server->http == NULL) /* after a second signal: the loop ended before the engine */
+        return;
     if (http_counts(server->http).running == 0)
         loop_stop(server->loop);
     else

@@ -58,6 +58,23 @@ test('a stop at any moment of the start leaves a store that starts', T, async (t
   assert.equal((await last.ask('GET', `/v1/sandboxes/${kept.id}`)).name, 'kept');
 });
 
+test('a second signal ends the server at once, whatever its stop is waiting for', T, async (t) => {
+  const dir = tempDir(t);
+  for (let i = 0; i < (FULL ? 60 : 16); i++) {
+    const child = spawn(BIN, ['serve', '--listen', '127.0.0.1:0', '--data-dir', dir],
+      { stdio: ['ignore', 'ignore', 'pipe'] });
+    const end = once(child, 'close');
+    let log = '';
+    child.stderr.on('data', (data) => { log += data; });
+    await until(() => log.includes('event=server.ready'));
+    child.kill('SIGTERM');
+    await sleep(i % 4);
+    child.kill('SIGTERM');
+    const [code, signal] = await end;
+    assert.ok(code === 0 || code === 1, `${code} ${signal}\n${log}`);
+  }
+});
+
 test('a clock that is set back or on ends nothing early and nothing late', T, async (t) => {
   const shift = join(tempDir(t), 'shift');
   writeFileSync(shift, '0');
