@@ -47,7 +47,3 @@ void worker_end(struct worker *worker);
 /* A forked child becomes a worker. Without an `engine` it makes one for `options`. */
 NORETURN void worker_become(int fd, const struct worker_options *options,
                             struct isolate_engine *engine);
-
-/* worker_ask.c: what waits, as far as the socket takes it. A worker that died is an error, not a
- * signal. */
-int worker_send_queue(struct worker *worker, struct err *err) MUST_USE;
