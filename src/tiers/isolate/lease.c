@@ -1,3 +1,5 @@
+/* Leases: workers are made in advance, taken, followed while they run code, and given back. */
+
 #include <fcntl.h>
 
 #include "base/clock.h"
@@ -10,11 +12,17 @@
 #include "runtime/bridges.h"
 #include "tiers/isolate/lease_internal.h"
 
+enum {
+    SLACK_MS = 1000,    /* the isolate's own deadline comes first */
+    TAKEN_AT_ONCE = 64, /* events, before others on the loop have their turn */
+};
+
+/* A caller that waits for a worker. */
 struct lease_request {
     struct lease_request *next;
-    char *tenant;
     lease_taken *done;
     void *ctx;
+    char tenant[];
 };
 
 /* --- Making workers --- */
@@ -66,7 +74,8 @@ static struct lease *lease_new(struct leases *leases, struct worker *worker, con
 
 static void lease_free(struct lease *lease)
 {
-    lease_drop_calls(lease);
+    if (lease->bridging != NULL)
+        lease_drop_calls(lease);
     free(lease->bridging);
     (void)watch_free(lease->watch);
     fd_close(&lease->fd);
@@ -87,24 +96,25 @@ static struct lease_request *take_wish(struct leases *leases)
     return request;
 }
 
+static void answer(struct lease_request *request, struct lease *lease, const struct err *why)
+{
+    request->done(request->ctx, lease, why);
+    free(request);
+}
+
 static void grant(struct leases *leases, struct lease_request *request, struct worker *worker)
 {
     struct err err = {0};
     struct lease *lease = lease_new(leases, worker, request->tenant, &err);
     if (lease == NULL)
         (void)worker_free(worker);
-    request->done(request->ctx, lease, lease == NULL ? &err : NULL);
-    free(request->tenant);
-    free(request);
+    answer(request, lease, lease == NULL ? &err : NULL);
 }
 
 static void refuse_wishes(struct leases *leases, const struct err *why)
 {
-    for (struct lease_request *request; (request = take_wish(leases)) != NULL;) {
-        request->done(request->ctx, NULL, why);
-        free(request->tenant);
-        free(request);
-    }
+    for (struct lease_request *request; (request = take_wish(leases)) != NULL;)
+        answer(request, NULL, why);
 }
 
 static int start_spawner(struct leases *leases, struct err *err);
@@ -139,15 +149,12 @@ static void on_spawner(void *ctx, UNUSED int events)
         }
         leases->asked -= leases->asked > 0;
         struct lease_request *request = take_wish(leases);
-        if (got < 0 && request != NULL) {
-            request->done(request->ctx, NULL, &err);
-            free(request->tenant);
-            free(request);
-        } else if (got > 0 && request != NULL) {
+        if (got < 0 && request != NULL)
+            answer(request, NULL, &err);
+        else if (got > 0 && request != NULL)
             grant(leases, request, worker);
-        } else if (got > 0) {
+        else if (got > 0)
             *vec_push(&leases->ready) = worker;
-        }
     }
     ask_more(leases);
 }
@@ -256,8 +263,7 @@ void lease_take(struct leases *leases, struct str tenant, bool fresh, lease_take
         done(ctx, NULL, &err);
         return;
     }
-    struct lease_request *request = mem_alloc(sizeof *request);
-    request->tenant = mem_alloc(tenant.len + 1);
+    struct lease_request *request = mem_alloc(sizeof *request + tenant.len + 1);
     memcpy(request->tenant, tenant.ptr, tenant.len);
     request->done = done;
     request->ctx = ctx;
@@ -277,30 +283,126 @@ void lease_take(struct leases *leases, struct str tenant, bool fresh, lease_take
     ask_more(leases);
 }
 
-void lease_give(struct lease *lease, bool reuse)
+/* The lease has ended and no function holds it: its worker is kept for the tenant, or ends. */
+static void lease_done(struct lease *lease)
 {
     struct leases *leases = lease->leases;
-    lease_drop_calls(lease);
-    lease->is_following = false;
-    if (lease->is_pumping) {
-        lease->is_given = true; /* the pump sees to it */
-        lease->wants_reuse = reuse;
-        return;
-    }
     watch_set(lease->watch, 0);
     timer_clear(lease->timer);
-    if (!reuse || worker_is_dead(lease->worker) || worker_is_busy(lease->worker) ||
+    if (!lease->wants_reuse || worker_is_dead(lease->worker) || worker_is_busy(lease->worker) ||
         worker_runs(lease->worker) >= LEASE_RUNS_MAX || leases->idle_count >= LEASES_IDLE_MAX) {
         lease_free(lease);
         return;
     }
+    lease->hold = (struct hold){0}; /* it is taken again as a new lease */
     lease->idle_since_ms = clock_now_ms();
     lease->next = leases->idle;
     leases->idle = lease;
     leases->idle_count++;
 }
 
+void lease_give(struct lease *lease, bool reuse)
+{
+    if (lease->bridging != NULL)
+        lease_drop_calls(lease);
+    lease->is_following = false;
+    lease->wants_reuse = reuse;
+    if (hold_end(&lease->hold))
+        lease_done(lease);
+}
+
 struct worker *lease_worker(const struct lease *lease)
 {
     return lease->worker;
+}
+
+/* --- Following --- */
+
+static void wait_on(struct lease *lease)
+{
+    int64_t due = worker_due_ms(lease->worker);
+    if (worker_fd(lease->worker) >= 0)
+        watch_set(lease->watch, WATCH_READ | (worker_writes(lease->worker) ? WATCH_WRITE : 0));
+    if (due >= 0)
+        timer_set(lease->timer, MAX(due - clock_now_ms(), (int64_t)0) + 1, 0);
+}
+
+static void over(struct lease *lease, struct worker_event *event)
+{
+    lease->is_following = false;
+    if (lease->bridging != NULL)
+        lease_drop_calls(lease);
+    watch_set(lease->watch, 0);
+    timer_clear(lease->timer);
+    lease->ended(lease->ctx, event);
+}
+
+/* A console reports lines; the call-backs take text with its line end, as from an interpreter. */
+static void put_line(struct lease *lease, enum isolate_stream stream, struct str line)
+{
+    AUTO_BUF struct buf text = {0};
+    if (lease->output.on_output == NULL)
+        return;
+    buf_put(&text, line);
+    buf_put_char(&text, '\n');
+    lease->output.on_output(lease->output_ctx, stream, buf_str(&text));
+}
+
+static void take_event(struct lease *lease, struct worker_event *event)
+{
+    switch (event->type) {
+    case WORKER_WAITS:
+        break;
+    case WORKER_CONSOLE:
+        put_line(lease, event->stream, event->text);
+        break;
+    case WORKER_BRIDGE:
+        lease_on_bridge(lease, event);
+        break;
+    case WORKER_CANCEL:
+        lease_on_cancel(lease, event->call);
+        break;
+    case WORKER_DONE:
+    case WORKER_NUMBER:
+    case WORKER_BYTES:
+    case WORKER_FAILED:
+        over(lease, event);
+        break;
+    }
+}
+
+void lease_pump(struct lease *lease)
+{
+    if (lease->hold.count > 0 || !lease->is_following)
+        return;
+    hold_take(&lease->hold);
+    for (size_t taken = 0; lease->is_following; taken++) {
+        struct worker_event event = {0};
+        if (taken < TAKEN_AT_ONCE)
+            worker_next(lease->worker, &event);
+        if (taken == TAKEN_AT_ONCE || event.type == WORKER_WAITS) {
+            wait_on(lease);
+            if (taken == TAKEN_AT_ONCE) /* what it has read already shows on no descriptor */
+                timer_set(lease->timer, 0, 0);
+            break;
+        }
+        take_event(lease, &event);
+    }
+    if (hold_release(&lease->hold))
+        lease_done(lease);
+}
+
+void lease_follow(struct lease *lease, const struct eval_calls *output, void *output_ctx,
+                  struct services *services, int64_t timeout_ms, lease_ended *ended, void *ctx)
+{
+    lease->output = output == NULL ? (struct eval_calls){0} : *output;
+    lease->output_ctx = output_ctx;
+    lease->services = services;
+    lease->deadline_ms = clock_now_ms() + timeout_ms + SLACK_MS;
+    lease->ended = ended;
+    lease->ctx = ctx;
+    lease->is_following = true;
+    /* The request has been sent; the first event is waited for on the loop. */
+    if (lease->hold.count == 0)
+        wait_on(lease);
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-/* Leases from inside, for lease.c and lease_follow.c. */
+/* Leases from inside, for lease.c and lease_bridge.c. */
 
+#include "base/hold.h"
 #include "base/vec.h"
 #include "tiers/isolate/lease.h"
 
@@ -27,14 +28,16 @@ struct lease {
     struct timer *timer;
     char *tenant;
     int64_t idle_since_ms;
-    bool is_following, is_pumping, is_given, wants_reuse;
+    struct hold hold;  /* by lease_pump, during call-backs; ended by lease_give */
+    bool is_following; /* an operation runs, whose events lease_pump takes */
+    bool wants_reuse;  /* once it is given back */
     struct eval_calls output;
     void *output_ctx;
     struct services *services;
     int64_t deadline_ms;
     lease_ended *ended;
     void *ctx;
-    struct bridging *bridging; /* CALLS_MAX; NULL until the first call */
+    struct bridging *bridging; /* an array; NULL until the first call */
 };
 
 struct leases {
@@ -53,7 +56,14 @@ struct leases {
     struct timer *sweep;
 };
 
-/* lease_follow.c. Handles what the worker has sent. A call-back may return the lease: then it is
- * released after the last event. */
+/* Handles what the worker has sent. A call-back may give the lease back or start an operation on
+ * the worker. Called from within a call-back it does nothing: the events that come meanwhile are
+ * left to the call that holds the lease already. */
 void lease_pump(struct lease *lease);
+
+/* lease_bridge.c. The code of the worker calls a bridge. */
+void lease_on_bridge(struct lease *lease, const struct worker_event *event);
+/* The code does not wait for the call any more. */
+void lease_on_cancel(struct lease *lease, uint64_t id);
+/* Ends the calls under way. Not for a lease whose `bridging` is NULL. */
 void lease_drop_calls(struct lease *lease);
