@@ -57,7 +57,7 @@ struct engine {
     int64_t next_sweep_ms;
     size_t answers;                /* not delivered yet */
     struct engine_figures figures; /* what is counted as it happens */
-    bool is_stopping, is_freed;
+    bool is_stopping;
     int64_t next_alive_ms; /* when the store is marked again */
     struct feed_reader *readers;
     struct answer *stop_answer;

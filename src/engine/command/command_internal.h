@@ -57,8 +57,10 @@ struct command {
     struct command_log_reader *readers;
     struct command_waiter *waiters;
     VEC(struct answer *) writes; /* who wait for their input to be taken */
-    size_t holds;                /* calls under way that point at it */
-    bool is_recent;              /* not in use: it may be removed from memory */
+    /* Calls under way that point at it. A use count of a cached record, not a struct hold:
+     * call-backs do not free commands, and is_wanted of command_kept.c has further conditions. */
+    size_t holds;
+    bool is_recent; /* not in use: it may be removed from memory */
     struct command *newer, *older;
 };
 

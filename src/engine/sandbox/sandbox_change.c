@@ -283,7 +283,7 @@ static void groups_known(struct groups_want *want)
     sandbox_end_work(sandbox);
     if (changing->engine->is_stopping)
         (void)err_set(&err, ERR_UNAVAILABLE, "the server is stopping");
-    else if (sandbox->is_removed)
+    else if (sandbox->hold.is_freed)
         (void)err_set(&err, ERR_GONE, "sandbox '%.*s' no longer exists", STR_ARG(sandbox->info.id));
     if (err.code != ERR_NONE)
         give_up_limited(changing, &err);

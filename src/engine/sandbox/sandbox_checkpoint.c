@@ -283,7 +283,7 @@ static void on_restored(void *ctx, UNUSED const struct err *why)
     const struct provider_table *table = engine_table(sandbox->engine, sandbox->info.tier);
     if (table->live_release != NULL && sandbox->place == rolling->place)
         table->live_release(rolling->place);
-    if (sandbox->is_removed) {
+    if (sandbox->hold.is_freed) {
         answer_fail(rolling->answer, ERR_GONE, "the sandbox was deleted");
     } else {
         struct store_batch *batch = store_begin(sandbox->engine->store);

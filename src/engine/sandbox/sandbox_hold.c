@@ -1,31 +1,32 @@
 /* References to a sandbox from operations and state changes in progress. A removed record is no
- * longer found by any request; its memory is freed when the last of these operations has ended. */
+ * longer found by any request; its memory is freed when the last of these operations has ended, on
+ * a later turn of the loop: the caller that released it may still read it. */
 
 #include "base/map.h"
 #include "engine/internal.h"
 #include "engine/sandbox/sandbox_internal.h"
 
-static void free_now(struct loop_task *task)
+/* An operation may hold it again until then (sandbox_find_worked): its release posts a new task. */
+static void sandbox_on_turn(struct loop_task *task)
 {
     struct sandbox *sandbox = CONTAINER_OF(task, struct sandbox, task);
     struct engine *engine = sandbox->engine;
+    engine->answers--;
+    loop_release(engine->loop);
+    if (!hold_release(&sandbox->hold))
+        return;
     struct sandbox **at = &engine->leaving;
     while (*at != sandbox)
         at = &(*at)->next_leaving;
     *at = sandbox->next_leaving;
-    engine->answers--;
-    loop_release(engine->loop);
     (void)sandbox_free(sandbox);
 }
 
-/* Frees on a later turn of the loop: the caller that released it may still read it. */
-static void free_unheld(struct sandbox *sandbox)
+static void free_later(struct sandbox *sandbox)
 {
-    if (!sandbox->is_removed || sandbox->holds > 0 || sandbox->is_freed)
-        return;
     struct engine *engine = sandbox->engine;
-    sandbox->is_freed = true;
-    sandbox->task.run = free_now;
+    hold_take(&sandbox->hold); /* until that turn: the task is posted once at a time */
+    sandbox->task.run = sandbox_on_turn;
     engine->answers++;
     loop_hold(engine->loop);
     loop_post(engine->loop, &sandbox->task);
@@ -34,24 +35,22 @@ static void free_unheld(struct sandbox *sandbox)
 void sandbox_leave(struct sandbox *sandbox)
 {
     struct engine *engine = sandbox->engine;
-    assert(!sandbox->is_removed);
     (void)map_remove(&engine->sandboxes, sandbox->info.id);
-    sandbox->is_removed = true;
     sandbox->next_leaving = engine->leaving;
     engine->leaving = sandbox;
-    free_unheld(sandbox);
+    if (hold_end(&sandbox->hold))
+        free_later(sandbox);
 }
 
 void sandbox_hold(struct sandbox *sandbox)
 {
-    sandbox->holds++;
+    hold_take(&sandbox->hold);
 }
 
 void sandbox_unhold(struct sandbox *sandbox)
 {
-    assert(sandbox->holds > 0);
-    sandbox->holds--;
-    free_unheld(sandbox);
+    if (hold_release(&sandbox->hold))
+        free_later(sandbox);
 }
 
 void sandbox_begin_work(struct sandbox *sandbox)

@@ -3,6 +3,7 @@
 /* A sandbox as the engine keeps it, and what its files offer to the rest of engine/. */
 
 #include "base/err.h"
+#include "base/hold.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -77,7 +78,7 @@ struct sandbox {
     size_t busy;          /* works under way: it is not idle */
     bool is_looked_at;    /* for processes that were left running */
     int64_t cleared_at;   /* when there were none; 0: not known */
-    size_t holds;         /* works and moves that point at it; see sandbox_hold */
+    struct hold hold;     /* by works and moves; is_freed: its record is gone (sandbox_leave) */
     size_t commands;      /* of them; also those that have ended and left their output open */
     size_t open_commands; /* of those, the latter */
     struct place *place;
@@ -92,9 +93,7 @@ struct sandbox {
     struct want *wants, **last_want;
     bool is_deleting, is_unsaved;
     bool is_rolling;   /* back to a checkpoint */
-    bool is_calling;   /* settle() of sandbox_life.c is at work */
-    bool is_removed;   /* its record is gone: freed with the last reference */
-    bool is_freed;     /* on the next turn */
+    bool is_settling;  /* sandbox_life_settle runs, which does nothing when it is entered again */
     bool is_lost;      /* its place died while it was being made */
     bool is_put_aside; /* once asked to pause because the server stops */
     bool is_helper;    /* made for a volume's files; not for the outside */

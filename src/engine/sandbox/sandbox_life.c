@@ -128,9 +128,9 @@ static void sandbox_life_settle(struct sandbox *sandbox)
 {
     struct err err = {0};
     bool is_refused = false;
-    if (sandbox->is_calling)
+    if (sandbox->is_settling)
         return;
-    sandbox->is_calling = true;
+    sandbox->is_settling = true;
     sandbox_hold(sandbox);
     struct want *want = NULL;
     while (!sandbox_is_moving(sandbox->info.state) &&
@@ -140,12 +140,12 @@ static void sandbox_life_settle(struct sandbox *sandbox)
         if (!is_refused && turn_before(sandbox, want))
             continue;
         want->call(want, sandbox, is_refused ? &err : NULL);
-        if (sandbox->is_removed)
+        if (sandbox->hold.is_freed)
             break;
     }
-    sandbox->is_calling = false;
+    sandbox->is_settling = false;
     sandbox_unhold(sandbox);
-    if (sandbox->is_removed)
+    if (sandbox->hold.is_freed)
         return;
     if (sandbox->wants != NULL &&
         (sandbox->info.state == SANDBOX_PAUSED || sandbox->info.state == SANDBOX_INTERRUPTED))

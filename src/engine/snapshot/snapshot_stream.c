@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/crypto/hash.h"
 #include "base/crypto/sha256.h"
+#include "base/hold.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -67,12 +68,11 @@ struct snapshot_writer {
     struct key_wait wait;
     struct sha256 sha; /* of all that came with a key */
     bool is_again;     /* an earlier call has the key: it is compared with that one */
-    bool is_waiting;   /* for the end of that call */
     bool is_finished;  /* its caller has sent all */
     bool is_unpacked;  /* as far as the archive goes; what comes behind it is ignored */
     bool is_pictured;  /* a picture is being taken of it, and then recorded */
     bool is_over;      /* its caller got the answer */
-    bool is_freed;     /* and has gone */
+    struct hold hold;  /* until the answer, by an upload or by the wait for an earlier call */
 };
 
 static void writer_done(struct snapshot_writer *writer)
@@ -92,19 +92,20 @@ static void drop_sandbox(struct snapshot_writer *writer)
     engine_sandbox_delete(engine, &caller, sandbox->info.id, snapshot_stream_ignore, NULL);
 }
 
+/* The answer, unless its caller has gone. The writer may be gone afterwards. */
 static void snapshot_stream_tell(struct snapshot_writer *writer, const struct err *why)
 {
     struct engine_caller caller = {.tenant = writer->tenant};
     struct snapshot_info info = {0};
     struct err err = {0};
-    if (writer->is_freed) {
-        writer_done(writer);
-        return;
+    if (!writer->hold.is_freed) {
+        if (why == NULL &&
+            engine_snapshot_get(writer->engine, &caller, str_of(writer->snapshot), &info, &err) < 0)
+            why = &err; /* another request has already deleted it */
+        writer->calls.on_done(writer->ctx, why == NULL ? &info : NULL, why);
     }
-    if (why == NULL &&
-        engine_snapshot_get(writer->engine, &caller, str_of(writer->snapshot), &info, &err) < 0)
-        why = &err; /* another request has already deleted it */
-    writer->calls.on_done(writer->ctx, why == NULL ? &info : NULL, why);
+    if (hold_release(&writer->hold))
+        writer_done(writer);
 }
 
 /* The end of it, good or bad; `why` NULL when the snapshot is there. */
@@ -127,7 +128,6 @@ static void on_first(struct key_wait *wait, struct str id, const struct err *why
 {
     struct snapshot_writer *writer = CONTAINER_OF(wait, struct snapshot_writer, wait);
     struct err err = {0};
-    writer->is_waiting = false;
     writer->is_over = true;
     if (why != NULL && why->code == ERR_CANCELED) {
         (void)err_set(&err, ERR_BUSY,
@@ -147,10 +147,10 @@ static void snapshot_stream_compare(struct snapshot_writer *writer)
     sha256_hex(&writer->sha, hash);
     writer->caller.request_hash = str_of(hash);
     writer->wait.call = on_first;
+    hold_take(&writer->hold); /* until on_first */
     switch (key_claim(writer->engine, &writer->caller, snapshot_is_there, &writer->wait, &id,
                       &writer->claim, &err)) {
     case KEY_WAITS:
-        writer->is_waiting = true;
         return;
     case KEY_KNOWN:
         on_first(&writer->wait, id, NULL);
@@ -175,7 +175,7 @@ static void snapshot_stream_on_picture(void *ctx, struct str image, int64_t size
 {
     struct snapshot_writer *writer = ctx;
     struct err err = {0};
-    if (why == NULL && writer->is_freed) {
+    if (why == NULL && writer->hold.is_freed) {
         (void)err_set(&err, ERR_CANCELED, "the caller disconnected");
         why = &err;
     }
@@ -308,6 +308,7 @@ int engine_snapshot_upload(struct engine *engine, const struct engine_caller *ca
     *ret_writer = writer;
     if (is_again)
         return 0;
+    hold_take(&writer->hold); /* until snapshot_stream_finish */
     struct snapshot *snapshot =
         snapshot_build_begin(engine, caller->tenant, slug,
                              form == SNAPSHOT_TAR ? STR("tar") : STR("import"), writer->snapshot);
@@ -349,11 +350,10 @@ struct snapshot_writer *snapshot_writer_free(struct snapshot_writer *writer)
     struct err err = {0};
     if (writer == NULL)
         return NULL;
-    writer->is_freed = true;
     (void)err_set(&err, ERR_CANCELED, "the caller disconnected");
-    if (writer->is_over || (writer->is_again && !writer->is_waiting))
+    if (hold_end(&writer->hold))
         writer_done(writer);
-    else if (!writer->is_pictured && !writer->is_again)
+    else if (!writer->is_over && !writer->is_pictured && !writer->is_again)
         snapshot_stream_finish(writer, &err);
     return NULL; /* else when the picture is there, or the first call's */
 }

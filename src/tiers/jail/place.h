@@ -68,8 +68,8 @@ struct place {
     struct live_taking *taking;     /* its interpreters write down what they hold */
     struct live_reviving *reviving; /* its interpreters continue from saved state */
     struct live_interpreters *live; /* which is this */
-    size_t holds;                   /* no code is run while there are any */
-    struct quiescing *quiescing;    /* its interpreters are, or are about to be, quiescent */
+    size_t holds; /* no code is run while there are any; has nothing to do with `hold` */
+    struct quiescing *quiescing; /* its interpreters are, or are about to be, quiescent */
     bool is_gone;
     bool is_paused;           /* all its processes are frozen */
     bool is_spare;            /* in the pool; it has no id */
