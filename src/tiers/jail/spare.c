@@ -128,12 +128,7 @@ static int start_interpreter(struct place *place, struct err *err)
 {
     struct context *context =
         context_find(place, (struct str){0}, place->runtime, (struct str){0}, err);
-    if (context == NULL)
-        return -1;
-    context->is_ahead = true;
-    int done = context_start(context, err);
-    context->is_ahead = false;
-    return done;
+    return context == NULL ? -1 : context_start(context, err);
 }
 
 static void give_up(struct spares *spares, const struct err *why)

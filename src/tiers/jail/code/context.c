@@ -40,7 +40,7 @@ static struct context *context_new(struct place *place, struct str id,
     struct context *context = mem_alloc(sizeof *context);
     struct context **at = &place->contexts;
     context->place = place;
-    context->memory_fd = -1;
+    context->memory_fd = context->inner[0] = context->inner[1] = context->inner[2] = -1;
     context->runtime = runtime;
     context->id = arena_dup(&context->arena, id);
     context->created_ms = clock_date_ms();
@@ -178,8 +178,8 @@ static struct context_info info_of(const struct context *context)
         .waiting = runs > 0 ? runs - 1 : 0,
         .run_count = context->run_count,
         .created_ms = context->created_ms,
-        .is_copy = context->is_copy,
-        .is_live = context->is_live,
+        .is_copy = context->memory != MEMORY_OWN,
+        .is_live = context->memory == MEMORY_RESTORED,
         .reason = str_of(context->reason),
     };
 }

@@ -1,4 +1,4 @@
-/* The moves of an interpreter's states, as tables. */
+/* The moves of an interpreter's states, as tables, and which states go together. */
 
 #include "tiers/jail/code/context_state.h"
 
@@ -27,6 +27,14 @@ static const unsigned quiescent_moves[] = {
     [QUIESCENT_YES] = TO(QUIESCENT_NO),
 };
 
+static const unsigned memory_moves[] = {
+    [MEMORY_OWN] = TO(MEMORY_LOST) | TO(MEMORY_MAPPING) | TO(MEMORY_READING),
+    [MEMORY_MAPPING] = TO(MEMORY_RESTORED) | TO(MEMORY_LOST),
+    [MEMORY_READING] = TO(MEMORY_RESTORED) | TO(MEMORY_LOST),
+    [MEMORY_RESTORED] = TO(MEMORY_MAPPING) | TO(MEMORY_READING),
+    [MEMORY_LOST] = TO(MEMORY_MAPPING) | TO(MEMORY_READING),
+};
+
 /* To stay is no move. */
 static bool may_move(const unsigned *moves, unsigned from, unsigned to)
 {
@@ -49,4 +57,29 @@ void context_set_quiescent(struct context *context, enum quiescent_state state)
 {
     assert(may_move(quiescent_moves, context->quiescent, state));
     context->quiescent = state;
+}
+
+void context_set_memory(struct context *context, enum memory_state state)
+{
+    assert(may_move(memory_moves, context->memory, state));
+    context->memory = state;
+}
+
+bool context_is_reviving(const struct context *context)
+{
+    return context->memory == MEMORY_MAPPING || context->memory == MEMORY_READING;
+}
+
+void context_assert(const struct context *context)
+{
+    bool is_there = context->interpreter != NULL;
+    bool is_asked = context->process == PROCESS_ASKED;
+    assert(is_there == (context->process != PROCESS_NONE));
+    assert(is_there == (context->line != LINE_NONE));
+    assert(is_asked == (context->inner[0] >= 0));
+    assert(is_there || context->quiescent == QUIESCENT_NO);
+    assert(is_there || context->copying == NULL);
+    assert(is_there || !context_is_reviving(context));
+    assert(context->memory_fd < 0 || (is_asked && context_is_reviving(context)));
+    assert(!context_is_reviving(context) || context->place->reviving != NULL);
 }

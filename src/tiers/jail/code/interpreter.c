@@ -98,6 +98,7 @@ void context_pump(struct context *context)
     context->is_pumping = false;
     if (!context_release(context) || context->interpreter == NULL)
         return;
+    context_assert(context);
     set_watches(context);
     if (count == TAKEN_AT_ONCE && !context->is_posted) {
         context->is_posted = true;
@@ -110,9 +111,8 @@ void context_pump(struct context *context)
 
 static void close_inner(struct context *context)
 {
-    for (int i = 0; i < 3 && context->has_inner; i++)
+    for (int i = 0; i < 3; i++)
         fd_close(&context->inner[i]);
-    context->has_inner = false;
 }
 
 void context_lose(struct context *context, enum loss_reason reason)
@@ -142,6 +142,7 @@ void context_drop_interpreter(struct context *context)
     context->run_count = 0;
     live_on_death(context);
     quiesce_on_death(context);
+    context_assert(context);
 }
 
 static void context_destroy(struct context *context)
@@ -227,7 +228,7 @@ static bool start_otherwise(struct context *context, struct err *err)
 {
     struct place *place = context->place;
     const struct provider_host *host = place->provider->host;
-    if (!context->is_fork || !context->has_inner || context->is_killed || place->is_spare ||
+    if (!context->is_fork || context->inner[0] < 0 || context->is_killed || place->is_spare ||
         (err->code != ERR_UNAVAILABLE && err->code != ERR_UNSUPPORTED))
         return false;
     host->on_retry(host->engine);
@@ -251,6 +252,7 @@ static void interpreter_on_event(struct asked_op *op, const struct jail_event *e
         context_set_process(context, PROCESS_STARTED);
         close_inner(context);
         fd_close(&context->memory_fd);
+        context_assert(context);
         if (context->is_killed)
             context_kill(context);
     } else if (event->type == JAIL_EVENT_REFUSED || event->type == JAIL_EVENT_FAILED) {
@@ -274,8 +276,8 @@ static void interpreter_on_event(struct asked_op *op, const struct jail_event *e
 const char **context_env(const struct context *context, struct arena *arena)
 {
     static const struct engine_pair ahead = {{RUNTIME_AHEAD, sizeof RUNTIME_AHEAD - 1}, {"1", 1}};
-    struct engine_pairs made = {&ahead, context->is_ahead};
     const struct place *place = context->place;
+    struct engine_pairs made = {&ahead, place->is_spare};
     const struct engine_pairs *lists[] = {&place->env, &context->env, &made};
     return env_inside(place->runtime, place->network_in_effect, lists, countof(lists), arena);
 }
@@ -315,7 +317,6 @@ static int ask_start(struct context *context, bool is_fork, struct err *err)
     if (context->interpreter == NULL) {
         if (interpreter_open(&context->interpreter, context->inner, err) < 0)
             return -1;
-        context->has_inner = true;
         context_set_line(context, LINE_OPEN);
     }
     context->is_fork = is_fork;
@@ -324,7 +325,7 @@ static int ask_start(struct context *context, bool is_fork, struct err *err)
                                    .cwd = context->cwd.len > 0 ? context->cwd.ptr : NULL,
                                    .memory_fd = MAX(context->memory_fd, 0),
                                    .zygote = zygote_of(context),
-                                   .copies_memory = context->copies_memory};
+                                   .copies_memory = context->memory == MEMORY_READING};
     int asked = is_fork ? jail_ask_fork(place->jail, &command, context->inner, &id, err)
                         : jail_ask_start(place->jail, &command, context->inner, &id, err);
     if (asked < 0)
@@ -342,7 +343,7 @@ int context_start(struct context *context, struct err *err)
     context->again.run = pump_again;
     context->signal = 0;
     tier_zygote_want(context->place->provider, context->runtime);
-    if (!context->is_ahead)
+    if (!context->place->is_spare)
         tier_spares_started(context->place->provider, context->runtime);
     if (ask_start(context, may_fork(context), err) < 0) {
         context_drop_interpreter(context);
@@ -355,5 +356,6 @@ int context_start(struct context *context, struct err *err)
             context_drop_interpreter(context);
             return -1;
         }
+    context_assert(context);
     return 0;
 }

@@ -34,31 +34,29 @@ struct context {
     int64_t created_ms;
     struct interpreter *interpreter;
     struct watch *watches[3];
-    int inner[3]; /* its ends, until it is started */
-    bool has_inner;
+    int inner[3]; /* its ends, in PROCESS_ASKED; else -1 */
     enum process_state process;
     enum line_state line;
     bool is_fork;   /* of a zygote; where that cannot be, its program is started instead */
     bool is_killed; /* it shall be, as soon as it has started */
-    bool is_ahead;  /* started in advance, for no sandbox yet */
     bool has_state; /* the interpreter has been handed code, or has come with variables */
     int signal;     /* that ended it */
     struct timer *timer;
     enum context_wait wait;
     struct loop_task again; /* there is more to take */
-    bool is_posted;
-    bool is_pumping;  /* its events are being handled: context_pump does nothing */
+    bool is_posted;         /* `again` is, and holds it */
+    /* context_pump does nothing: a caller further up handles its events. It says nothing about the
+     * lifetime, which is `hold`. */
+    bool is_pumping;
     struct run *runs; /* the first is under way */
     uint32_t run_count;
     struct excerpt late[2]; /* stdout and stderr between two runs, for the next run */
     /* live.c */
     struct live_part *copying;       /* its memory is being written there */
-    int memory_fd;                   /* saved state that it continues from; -1: none */
+    enum memory_state memory;        /* where its variables come from */
+    int memory_fd;                   /* saved state to continue from, until the start; -1: none */
     uint32_t zygote;                 /* and whose fork had it */
-    bool copies_memory;              /* instead of mapping it */
-    bool is_reviving;                /* it is about to do so */
-    bool is_copy, is_live;           /* it came with a fork of its sandbox; with its variables */
-    char reason[CONTEXT_REASON_MAX]; /* why without */
+    char reason[CONTEXT_REASON_MAX]; /* MEMORY_LOST: why */
     enum quiescent_state quiescent;
 };
 

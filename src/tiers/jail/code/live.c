@@ -353,8 +353,9 @@ static void one_revived(struct context *context, bool is_live, const char *reaso
 {
     struct live_reviving *reviving = context->place->reviving;
     const struct provider_host *host = context->place->provider->host;
-    context->is_reviving = false;
-    context->is_live = context->has_state = is_live;
+    fd_close(&context->memory_fd);
+    context_set_memory(context, is_live ? MEMORY_RESTORED : MEMORY_LOST);
+    context->has_state = is_live;
     if (is_live)
         host->on_state_restored(host->engine, str_of(context->place->id), context->id);
     else
@@ -372,7 +373,7 @@ static void one_revived(struct context *context, bool is_live, const char *reaso
 
 void live_on_ready(struct context *context, const struct interpreter_event *event)
 {
-    if (context->is_reviving)
+    if (context_is_reviving(context))
         one_revived(context, event->live,
                     context->is_fork ? "its memory could not be restored"
                                      : "no zygote was ready to fork the interpreter from");
@@ -382,7 +383,7 @@ void live_on_word(struct context *context, const struct interpreter_event *event
 {
     const struct str prefix = STR("interpreter: ");
     struct str text = event->text;
-    if (!context->is_reviving || event->type != INTERPRETER_STDERR)
+    if (!context_is_reviving(context) || event->type != INTERPRETER_STDERR)
         return;
     if (str_starts(text, prefix))
         text = str_slice(text, prefix.len, text.len);
@@ -393,10 +394,9 @@ void live_on_word(struct context *context, const struct interpreter_event *event
 
 void live_on_death(struct context *context)
 {
-    fd_close(&context->memory_fd);
     if (context->copying != NULL)
         one_taken(context, STR("the interpreter exited"));
-    if (context->is_reviving)
+    if (context_is_reviving(context))
         one_revived(context, false, "the interpreter exited while its memory was restored");
 }
 
@@ -405,7 +405,7 @@ static void on_revive_time(void *ctx)
     struct live_reviving *reviving = ctx;
     struct place *place = reviving->place;
     for (struct context *context = place->contexts; context != NULL; context = context->next)
-        if (context->is_reviving && place->reviving == reviving)
+        if (context_is_reviving(context) && place->reviving == reviving)
             context_drop_interpreter(context);
 }
 
@@ -418,15 +418,16 @@ static void revive_one(struct place *place, const struct live_interpreters *live
         return;
     context->env = pairs_dup(&part->env, &context->arena);
     context->cwd = arena_dup(&context->arena, part->cwd);
-    context->is_copy = true;
     set_reason(context->reason, str_of(part->reason));
-    if (part->fd < 0)
+    if (part->fd < 0) {
+        if (context->memory == MEMORY_OWN)
+            context_set_memory(context, MEMORY_LOST);
         return;
+    }
     context->run_count = part->run_count;
     context->memory_fd = fcntl(part->fd, F_DUPFD_CLOEXEC, 3);
     context->zygote = live->zygote;
-    context->copies_memory = live->is_kept;
-    context->is_reviving = true;
+    context_set_memory(context, live->is_kept ? MEMORY_READING : MEMORY_MAPPING);
     place->reviving->pending++;
     if (context->memory_fd < 0 || context_start(context, &err) < 0)
         live_on_death(context);
@@ -471,7 +472,10 @@ void tier_live_end(struct place *place, const struct err *why)
     if (place->taking != NULL)
         finish_taking(place->taking, why);
     for (struct context *context = place->contexts; context != NULL; context = context->next)
-        context->is_reviving = false;
+        if (context_is_reviving(context)) {
+            fd_close(&context->memory_fd);
+            context_set_memory(context, MEMORY_LOST);
+        }
     if (place->reviving != NULL)
         finish_reviving(place->reviving, why);
     tier_live_free(place->live);
