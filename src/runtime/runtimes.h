@@ -52,6 +52,12 @@ extern const struct runtime runtimes[]; /* the last has no name */
 const char *const *runtime_env(struct str name);
 /* The part of it that needs nothing of RUNTIME_DIR: for jails without it. */
 extern const char *const runtime_env_plain[];
+/* TERM of what runs on a terminal, unless the caller names another. */
+#define RUNTIME_TERM "xterm-256color"
+/* Puts "NAME=VALUE" into `env`, which has `count` variables and room for one more: the last value
+ * of a variable takes the place of an earlier one. Gives the new count; `pair` stays the caller's.
+ */
+size_t runtime_env_set(const char **env, size_t count, const char *pair);
 /* The rows' own. */
 extern const char *const runtime_env_host[];
 extern const char *const runtime_env_node22[];

@@ -56,7 +56,7 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
         exec_set_env(request, *pair);
     exec_net_set_env(request);
     if (request->command.tty && exec_add_env(request, "TERM", err) < 0)
-        exec_set_env(request, "TERM=xterm-256color");
+        exec_set_env(request, "TERM=" RUNTIME_TERM);
     for (size_t i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "env") == 0 &&
             exec_add_env(request, call->given[i].value, err) < 0)

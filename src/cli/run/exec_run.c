@@ -19,6 +19,7 @@
 #include "cli/run/exec.h"
 #include "egress/keys/authority.h"
 #include "egress/keys/secrets.h"
+#include "runtime/runtimes.h"
 
 enum { GRACE_MS = 2000, CHUNK = 64 << 10 };
 
@@ -401,14 +402,8 @@ int exec_check_host(const struct exec_request *request, const struct jail_host *
 
 void exec_set_env(struct exec_request *request, const char *pair)
 {
-    size_t name = (size_t)(strchr(pair, '=') - pair) + 1;
-    for (size_t i = 0; i < request->env_count; i++)
-        if (strncmp(request->env[i], pair, name) == 0) {
-            request->env[i] = pair;
-            return;
-        }
     assert(request->env_count + 1 < EXEC_ENV_MAX);
-    request->env[request->env_count++] = pair;
+    request->env_count = runtime_env_set(request->env, request->env_count, pair);
 }
 
 int exec_add_env(struct exec_request *request, const char *given, struct err *err)
