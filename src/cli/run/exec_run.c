@@ -344,13 +344,15 @@ static void exec_run_drain(struct exec_run *run)
     }
 }
 
-/* A command that did not live to report its end was killed with its jail. */
+/* A command that did not live to report its end was killed with its jail. Only this command ran in
+ * the jail, so the kills of the jail are the command's. */
 static void exec_run_judge(struct exec_result *result, bool reported)
 {
     if (!reported)
         result->exit.signal = SIGKILL;
-    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL;
-    if (result->stats.oom_kills > 0 && killed && result->reason != EXEC_TIMED_OUT)
+    struct jail_exit exit = result->exit;
+    exit.oom_kills = -1;
+    if (result->reason != EXEC_TIMED_OUT && jail_exit_is_oom(&exit, result->stats.oom_kills))
         result->reason = EXEC_OOM;
 }
 
