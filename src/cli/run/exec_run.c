@@ -21,7 +21,7 @@
 #include "egress/keys/secrets.h"
 #include "runtime/runtimes.h"
 
-enum { GRACE_MS = 2000, CHUNK = 64 << 10 };
+enum { CHUNK = 64 << 10 };
 
 /* Bytes on their way from one descriptor to another; a reader that is slow stops the flow. */
 struct flow {
@@ -218,7 +218,7 @@ static void kill_command(struct exec_run *run)
     struct err err;
     run->ended = run->killed || jail_kill(run->jail, run->id, &err) < 0;
     run->killed = true;
-    run->kill_ms = clock_now_ms() + GRACE_MS;
+    run->kill_ms = clock_now_ms() + RUNTIME_GRACE_MS;
 }
 
 /* Its end may be told before the answer to this, and is put aside then: the jail's descriptor says
@@ -273,7 +273,7 @@ static void exec_run_on_time(struct exec_run *run)
         kill_command(run);
     } else if (run->kill_ms == 0 && run->deadline_ms != 0 && now >= run->deadline_ms) {
         run->result->reason = EXEC_TIMED_OUT;
-        run->kill_ms = now + GRACE_MS;
+        run->kill_ms = now + RUNTIME_GRACE_MS;
         if (!tell_command(run, SIGTERM))
             kill_command(run);
     }
@@ -328,7 +328,7 @@ static void advance(struct exec_run *run)
  * stopped holds us up no longer than the command was given; a signal ends the wait. */
 static void exec_run_drain(struct exec_run *run)
 {
-    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? GRACE_MS : -1;
+    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? RUNTIME_GRACE_MS : -1;
     run->flows[IN].ended = true;
     while (!run->flows[OUT].ended || !run->flows[ERR_].ended) {
         struct pollfd waits[FLOWS + 1];

@@ -23,7 +23,7 @@
 #include "runtime/output.h"
 #include "runtime/runtimes.h"
 
-enum { GRACE_MS = 2000, REPEAT_MS = 250, WAIT_MS = 60000, SIGNALED_BASE = 128 };
+enum { WAIT_MS = 60000, SIGNALED_BASE = 128 };
 
 struct interpreter_run {
     struct exec_request *request;
@@ -38,6 +38,7 @@ struct interpreter_run {
     bool done, gone, timed_out, is_interrupted;
     int interrupt_fd; /* readable after Ctrl-C */
     int64_t interrupted_ms;
+    const struct runtime *runtime;
     struct str language;
     int64_t began_ns, timeout_ms; /* 0: none */
     int64_t deadline_ms;          /* INT64_MAX: none */
@@ -106,22 +107,21 @@ static void keep_time(struct interpreter_run *run)
         return;
     run->gone |= run->timed_out;
     run->timed_out = true;
-    run->deadline_ms = clock_now_ms() + GRACE_MS;
+    run->deadline_ms = clock_now_ms() + RUNTIME_GRACE_MS;
     if (!run->gone && jail_signal(run->jail, run->id, SIGINT, &err) < 0)
         run->gone = true;
 }
 
-/* A shell passes over an interrupt that comes between two of its commands: it gets it again. */
 static void keep_interrupt(struct interpreter_run *run)
 {
     struct err err;
     if (!interrupts_seen() || run->timed_out ||
-        (run->is_interrupted && clock_now_ms() < run->interrupted_ms + REPEAT_MS))
+        (run->is_interrupted && clock_now_ms() < run->interrupted_ms + RUNTIME_REPEAT_MS))
         return;
     char byte;
     while (read(run->interrupt_fd, &byte, 1) == 1)
         ;
-    if (!run->is_interrupted || str_eq(run->language, STR("bash")))
+    if (!run->is_interrupted || runtime_repeats_interrupts(run->runtime))
         (void)!jail_signal(run->jail, run->id, SIGINT, &err);
     run->is_interrupted = true;
     run->interrupted_ms = clock_now_ms();
@@ -145,7 +145,7 @@ static int wait_for_end(struct interpreter_run *run, struct err *err)
         waits[3] = (struct pollfd){.fd = exec_net_fd(run->net), .events = POLLIN};
         waits[4] = (struct pollfd){.fd = run->interrupt_fd, .events = POLLIN};
         int64_t left = MAX(run->deadline_ms - clock_now_ms(), (int64_t)0);
-        int64_t most = run->is_interrupted ? REPEAT_MS : WAIT_MS;
+        int64_t most = run->is_interrupted ? RUNTIME_REPEAT_MS : WAIT_MS;
         int ready = poll(waits, countof(waits), (int)MIN(left, most));
         if (ready < 0 && errno != EINTR)
             return err_sys(err, errno, "poll");
@@ -396,6 +396,7 @@ int run_in_interpreter(const struct cli_call *call, const struct config *config,
         runtime_places_make(runtime, buf_cstr(&data_dir), &places, err) < 0 ||
         make_plan(call, config, &request, err) < 0)
         return -1;
+    run.runtime = runtime;
     runtime_places_plan(runtime, &places, &request.plan);
     if (set_env(call, runtime, &request, err) < 0)
         return -1;
