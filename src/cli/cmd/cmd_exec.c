@@ -160,12 +160,11 @@ static int exec_finish(const struct exec_request *request, struct exec_result *r
         cli_put_plain(&out, str_of(err->msg));
         (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));
     } else if (result->reason == EXEC_TIMED_OUT) {
+        time_limit_put_option(&request->limit, &out);
         (void)fprintf(stderr,
-                      "sandglass: exec: ended after %lld ms, the limit of %s; give a larger "
-                      "--timeout, or 'none' for no limit\n",
-                      (long long)request->timeout_ms,
-                      request->is_timeout_configured ? "jail.command_seconds of the configuration"
-                                                     : "--timeout");
+                      "sandglass: exec: ended %s; give a larger --timeout, or 'none' for no "
+                      "limit\n",
+                      buf_cstr(&out));
     } else if (result->reason == EXEC_OOM) {
         memory_end_put(&(struct memory_end){.what = STR("the command")}, &out);
         (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));

@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "egress/gateway/egress_proxy.h"
 #include "egress/policy/policy.h"
+#include "engine/time_limit.h"
 #include "jail/client/jail.h"
 #include "jail/disk/quota.h"
 
@@ -25,8 +26,7 @@ struct exec_request {
     const char *argv[258];
     const char *env[EXEC_ENV_MAX]; /* more than options can give; NULL behind the last */
     size_t env_count;
-    int64_t timeout_ms;         /* 0: none */
-    bool is_timeout_configured; /* it is jail.command_seconds */
+    struct time_limit limit;
     bool json;
     char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
     size_t path_count;

@@ -98,8 +98,7 @@ static int read_config(const struct cli_call *call, struct exec_request *request
         return err_wrap(err, "exec");
     exec_limits_of_config(config, &request->plan.limits);
     if (!request->command.tty && call->arg_count > 0)
-        request->timeout_ms = config->jail.command_seconds * 1000;
-    request->is_timeout_configured = request->timeout_ms > 0;
+        request->limit = time_limit_of_config(config);
     return 0;
 }
 
@@ -118,9 +117,11 @@ int exec_limits_read(const struct cli_call *call, struct exec_request *request, 
             return -1;
     }
     const char *timeout = cli_value(call, "timeout");
-    if (timeout != NULL && cli_read_limit("timeout", timeout, &request->timeout_ms, err) < 0)
+    int64_t asked_ms = 0;
+    if (timeout != NULL && cli_read_limit("timeout", timeout, &asked_ms, err) < 0)
         return exec_limits_refuse("timeout", timeout, TIMEOUT_TAKES, err);
-    request->is_timeout_configured &= timeout == NULL;
+    if (timeout != NULL)
+        request->limit = time_limit_of_call(asked_ms == 0 ? -1 : asked_ms, request->limit);
     request->limits_disk = cli_has(call, "disk");
     return 0;
 }

@@ -359,8 +359,8 @@ static void exec_run_judge(struct exec_result *result, bool reported)
 static int run_command(struct exec_run *run, struct err *err)
 {
     struct exec_request *request = run->request;
-    if (request->timeout_ms > 0 && DEFENDED(LIMIT_TIME))
-        run->deadline_ms = clock_now_ms() + request->timeout_ms;
+    if (request->limit.ms > 0 && DEFENDED(LIMIT_TIME))
+        run->deadline_ms = clock_now_ms() + request->limit.ms;
     open_signals(run);
     if ((request->command.tty ? start_tty(run, err) : start_plain(run, err)) < 0)
         return -1;

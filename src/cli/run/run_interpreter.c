@@ -40,8 +40,8 @@ struct interpreter_run {
     int64_t interrupted_ms;
     const struct runtime *runtime;
     struct str language;
-    int64_t began_ns, timeout_ms; /* 0: none */
-    int64_t deadline_ms;          /* INT64_MAX: none */
+    int64_t began_ns;
+    int64_t deadline_ms; /* INT64_MAX: none */
 };
 
 static void run_done(struct interpreter_run *run)
@@ -181,11 +181,10 @@ static void explain_death(struct interpreter_run *run)
 
 static void explain_interrupt(struct interpreter_run *run)
 {
-    char text[96];
-    (void)snprintf(text, sizeof text,
-                   "the code was interrupted after %lld ms, the limit of --timeout",
-                   (long long)run->timeout_ms);
-    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", text);
+    AUTO_BUF struct buf text = {0};
+    buf_put_cstr(&text, "the code was interrupted ");
+    time_limit_put_option(&run->request->limit, &text);
+    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", buf_cstr(&text));
 }
 
 static void print_json(const struct interpreter_run *run)
@@ -240,11 +239,14 @@ static int start_interpreter(struct interpreter_run *run, const struct runtime *
     return done;
 }
 
-static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err *err)
+static int read_timeout(const struct cli_call *call, struct time_limit *limit, struct err *err)
 {
     const char *text = cli_value(call, "timeout");
-    *ret_ms = 0;
-    return text == NULL ? 0 : cli_read_limit_ms("timeout", text, ret_ms, err);
+    int64_t asked_ms = 0;
+    if (text != NULL && cli_read_limit_ms("timeout", text, &asked_ms, err) < 0)
+        return -1;
+    *limit = time_limit_of_call(asked_ms, (struct time_limit){0});
+    return 0;
 }
 
 /* Those of the configuration where no option is given. Limits that the host cannot give are an
@@ -338,7 +340,8 @@ static int run_cell(struct interpreter_run *run, struct str code, struct err *er
     run->output = (struct run_output){0};
     run->done = run->timed_out = run->is_interrupted = false;
     run->began_ns = clock_now_ns();
-    run->deadline_ms = run->timeout_ms > 0 ? clock_now_ms() + run->timeout_ms : INT64_MAX;
+    int64_t limit_ms = run->request->limit.ms;
+    run->deadline_ms = limit_ms > 0 ? clock_now_ms() + limit_ms : INT64_MAX;
     return interpreter_run(run->interpreter, code, run->language, (struct str){0}, err) < 0 ||
                    wait_for_end(run, err) < 0
                ? -1
@@ -391,7 +394,7 @@ int run_in_interpreter(const struct cli_call *call, const struct config *config,
     buf_put(&data_dir, config->server.data_dir);
     runtimes_use(buf_cstr(&data_dir));
     if (exec_net_read(call, config, &request, err) < 0 || runtime_find(name, &runtime, err) < 0 ||
-        read_timeout(call, &run.timeout_ms, err) < 0 ||
+        read_timeout(call, &request.limit, err) < 0 ||
         find_language(call, runtime, &run.language, err) < 0 ||
         runtime_places_make(runtime, buf_cstr(&data_dir), &places, err) < 0 ||
         make_plan(call, config, &request, err) < 0)
