@@ -17,12 +17,7 @@
 #include "cli/run/run.h"
 #include "config/config.h"
 
-enum {
-    SIGNALED_BASE = 128,
-    CODE_BYTES_MAX = 4 << 20,
-    MODULES_MAX = 256,
-    ISOLATE_MEMORY_MAX = 1 << 30
-};
+enum { CODE_BYTES_MAX = 4 << 20, MODULES_MAX = 256, ISOLATE_MEMORY_MAX = 1 << 30 };
 
 /* --- The request --- */
 
@@ -222,7 +217,7 @@ static int run_once(struct worker *worker, struct run_request *request, struct e
     if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
         return -1;
     if (request->is_unread)
-        return SIGNALED_BASE + SIGPIPE;
+        return EXIT_SIGNALED + SIGPIPE;
     if (!request->as_json) {
         print_plain(&result, &request->limits);
         return exit_code(&result);

@@ -23,7 +23,7 @@
 #include "runtime/output.h"
 #include "runtime/runtimes.h"
 
-enum { WAIT_MS = 60000, SIGNALED_BASE = 128 };
+enum { WAIT_MS = 60000 };
 
 struct interpreter_run {
     struct exec_request *request;
@@ -205,7 +205,7 @@ static int run_interpreter_finish(struct interpreter_run *run, struct err *err)
 {
     struct run_output *output = &run->output;
     if (run->unwritten.sys == EPIPE)
-        return SIGNALED_BASE + SIGPIPE;
+        return EXIT_SIGNALED + SIGPIPE;
     if (run->unwritten.code != ERR_NONE) {
         *err = run->unwritten;
         return err_wrap(err, "standard output");
