@@ -45,13 +45,8 @@ static int read_memory(const struct cli_call *call, int64_t *bytes, struct err *
 static int read_limits(const struct cli_call *call, const struct config *config,
                        struct run_request *request, struct err *err)
 {
-    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
-    int64_t memory_bytes = config->isolate.memory_mb << 20;
-    limits.timeout_ms = config->isolate.timeout_ms;
-    limits.code_chars = (uint32_t)config->isolate.code_max_chars;
-    limits.console_lines = (uint32_t)config->isolate.console_lines;
-    limits.result_depth = (int)config->isolate.result_depth;
-    limits.result_items = (uint32_t)config->isolate.result_items;
+    struct isolate_limits limits = eval_limits_of(config);
+    int64_t memory_bytes = (int64_t)limits.memory_bytes;
     const char *timeout = cli_value(call, "timeout");
     if ((timeout != NULL && cli_read_limit_ms("timeout", timeout, &limits.timeout_ms, err) < 0) ||
         read_memory(call, &memory_bytes, err) < 0)

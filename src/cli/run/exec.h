@@ -18,7 +18,7 @@ struct err;
 struct exec_net;
 struct json_out;
 
-enum { EXEC_ENV_MAX = 256, EXEC_KEPT_MAX = 1 << 20 };
+enum { EXEC_ENV_MAX = 256 };
 
 struct exec_request {
     struct jail_plan plan;
@@ -89,6 +89,8 @@ void exec_put_blocked(struct json_out *json, const struct exec_result *result); 
 
 /* Memory, processes and cores, as the configuration has them. */
 void exec_limits_of_config(const struct config *config, struct jail_limits *ret_limits);
+/* What --cpus takes: a number of cores, or "none". False for anything else. */
+bool exec_read_cpus(const char *text, struct jail_limits *limits);
 /* Limits and deadline, and the network with them: the configuration's, then those of options. */
 int exec_limits_read(const struct cli_call *call, struct exec_request *request,
                      struct err *err) MUST_USE;

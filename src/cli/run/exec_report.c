@@ -17,7 +17,7 @@ enum {
 void exec_keep(struct exec_kept *kept, struct str bytes)
 {
     kept->total += (int64_t)bytes.len;
-    excerpt_put(&kept->text, bytes, DEFENDED(LIMIT_OUTPUT) ? EXEC_KEPT_MAX : SIZE_MAX / 4);
+    excerpt_put(&kept->text, bytes, DEFENDED(LIMIT_OUTPUT) ? EXCERPT_STREAM_MAX : SIZE_MAX / 4);
 }
 
 static void put_stream(struct json_out *json, const char *name, const char *count_name,

@@ -255,17 +255,12 @@ static int read_limits(const struct cli_call *call, const struct config *config,
                        struct jail_limits *limits, struct err *err)
 {
     const char *memory = cli_value(call, "memory"), *cpus = cli_value(call, "cpus");
-    double cores = 0;
-    bool no_cpus = cpus != NULL && strcmp(cpus, "none") == 0;
     exec_limits_of_config(config, limits);
     if (memory != NULL && run_read_memory(memory, true, &limits->memory_bytes, err) < 0)
         return -1;
-    if (cpus != NULL && !no_cpus &&
-        (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
+    if (cpus != NULL && !exec_read_cpus(cpus, limits))
         return err_set(err, ERR_INVALID, "--cpus: '%s' is not a number like 0.5 or 2, or none",
                        cpus);
-    if (cpus != NULL)
-        limits->cpu_milli = no_cpus ? JAIL_UNLIMITED : (int64_t)(cores * 1000);
     return 0;
 }
 
