@@ -109,7 +109,7 @@ TEST(a_command_starts_and_exits_as_events)
     CHECK(!jail_next(jail, &event));
 }
 
-TEST(an_exit_for_memory_is_told_from_others)
+TEST(the_verdict_on_memory_follows_the_kills)
 {
     static const struct {
         int code, signal;
@@ -118,7 +118,7 @@ TEST(an_exit_for_memory_is_told_from_others)
     } rows[] = {
         {0, SIGKILL, -1, 1, true},       /* without a group: the jail's kills */
         {128 + SIGKILL, 0, -1, 1, true}, /* as a shell reports it */
-        {0, SIGKILL, -1, 0, false},      /* killed by somebody */
+        {0, SIGKILL, -1, 0, false},      /* killed by another process */
         {0, SIGKILL, -1, -1, false},     /* not known */
         {3, 0, -1, 1, false},            /* another process of the jail */
         {0, SIGTERM, -1, 1, false},      /* likewise */
