@@ -4,6 +4,9 @@
 
 #include "base/buf.h"
 
+/* How much of one stream of output (standard output, standard error) an answer holds. */
+enum { EXCERPT_STREAM_MAX = 1 << 20 };
+
 /* All zero: an empty one. */
 struct excerpt {
     struct buf head, tail; /* the tail is cut back when it is twice as long as it may be */

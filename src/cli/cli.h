@@ -14,6 +14,7 @@ enum {
     EXIT_FAILED = 1,       /* the thing asked for did not work; the message says why */
     EXIT_USAGE = 2,        /* the command line or config.toml is wrong; nothing was done */
     EXIT_TIMEOUT = 124,    /* the code or command ran into its time limit */
+    EXIT_SIGNALED = 128,   /* and the number of the signal that ended the command */
     EXIT_INTERRUPTED = 130 /* Ctrl-C interrupted the code */
 };
 

@@ -4,17 +4,11 @@
 #include "engine/network.h"
 #include "runtime/runtimes.h"
 
-/* A later value of a variable takes the place of an earlier one. */
 static size_t put_pair(const char **env, size_t count, const struct engine_pair *pair,
                        struct arena *arena)
 {
     struct str text = arena_printf(arena, "%.*s=%.*s", STR_ARG(pair->name), STR_ARG(pair->value));
-    struct str name = str_slice(text, 0, pair->name.len + 1);
-    size_t at = 0;
-    while (at < count && !str_starts(str_of(env[at]), name))
-        at++;
-    env[at] = text.ptr;
-    return count + (at == count);
+    return runtime_env_set(env, count, text.ptr);
 }
 
 const char **env_inside(struct str runtime, const struct network *network,

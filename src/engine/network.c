@@ -308,10 +308,7 @@ static void put_lines(const struct network *network, bool in_jail, struct buf *o
         settings_put(SETTINGS_PROXY_PORT, roots, out);
         buf_put(out, buf_str(&network->settings));
     }
-    for (size_t i = 0; i < secrets_count(network->secrets); i++) {
-        const struct secret_entry *entry = secrets_at(network->secrets, i);
-        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
-    }
+    secrets_put_env(network->secrets, out);
 }
 
 struct engine_pairs network_env(const struct network *network, bool in_jail, struct arena *arena)

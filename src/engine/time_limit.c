@@ -8,23 +8,26 @@
 
 static const struct {
     const char *name, *whose, *remedy;
+    const char *option; /* what sets it where no server runs */
 } rows[] = {
-    [TIME_LIMIT_BY_NOBODY] = {NULL, "", ""},
+    [TIME_LIMIT_BY_NOBODY] = {NULL, "", "", ""},
     [TIME_LIMIT_BY_CALL] = {"timeoutMs", "the limit of the call (timeoutMs, --timeout)",
-                            "give a larger one, or 0 for none"},
+                            "give a larger one, or 0 for none", "--timeout"},
     [TIME_LIMIT_BY_TOOL] = {"tool", "the default of the tool",
                             "give timeoutMs for more time, 0 for no limit, or run it in the "
-                            "background"},
+                            "background",
+                            ""},
     [TIME_LIMIT_BY_SANDBOX] = {"limits.execMs", "limits.execMs of the sandbox",
-                               "give the call a timeoutMs (--timeout), 0 for no limit"},
+                               "give the call a timeoutMs (--timeout), 0 for no limit", ""},
     [TIME_LIMIT_BY_COMMANDS] = {"jail.command_seconds",
                                 "jail.command_seconds of the server's configuration",
-                                "give the call a timeoutMs (--timeout), 0 for no limit"},
+                                "give the call a timeoutMs (--timeout), 0 for no limit",
+                                "jail.command_seconds of the configuration"},
     [TIME_LIMIT_BY_SESSIONS] = {"sandbox.timeout_seconds",
                                 "sandbox.timeout_seconds of the server's configuration",
-                                "give the call a timeoutMs (--timeout), 0 for no limit"},
+                                "give the call a timeoutMs (--timeout), 0 for no limit", ""},
     [TIME_LIMIT_BY_ISOLATES] = {"isolate.timeout_ms", "isolate.timeout_ms of the configuration",
-                                "give the call a timeoutMs (--timeout), 0 for no limit"},
+                                "give the call a timeoutMs (--timeout), 0 for no limit", ""},
 };
 _Static_assert(countof(rows) == TIME_LIMIT_BY_COUNT, "a row for each");
 
@@ -43,6 +46,11 @@ struct time_limit time_limit_of_call(int64_t asked_ms, struct time_limit fallbac
     return asked_ms != 0 ? limit_of(asked_ms, TIME_LIMIT_BY_CALL) : fallback;
 }
 
+struct time_limit time_limit_of_config(const struct config *config)
+{
+    return limit_of(config->jail.command_seconds * 1000, TIME_LIMIT_BY_COMMANDS);
+}
+
 struct time_limit time_limit_of_command(const struct sandbox *sandbox, int64_t asked_ms,
                                         bool is_detached)
 {
@@ -53,8 +61,7 @@ struct time_limit time_limit_of_command(const struct sandbox *sandbox, int64_t a
     else if (own_ms != 0)
         limit = limit_of(own_ms, TIME_LIMIT_BY_SANDBOX);
     else
-        limit =
-            limit_of(sandbox->engine->config->jail.command_seconds * 1000, TIME_LIMIT_BY_COMMANDS);
+        limit = time_limit_of_config(sandbox->engine->config);
     return time_limit_of_call(asked_ms, limit);
 }
 
@@ -98,6 +105,11 @@ void time_limit_put(const struct time_limit *limit, struct buf *out)
     time_put_duration(limit->ms, out);
     if (limit->by != TIME_LIMIT_BY_NOBODY)
         buf_printf(out, ", %s; %s", rows[limit->by].whose, rows[limit->by].remedy);
+}
+
+void time_limit_put_option(const struct time_limit *limit, struct buf *out)
+{
+    buf_printf(out, "after %lld ms, the limit of %s", (long long)limit->ms, rows[limit->by].option);
 }
 
 void time_limit_put_json(const struct time_limit *limit, struct json_out *out)

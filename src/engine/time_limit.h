@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 struct buf;
+struct config;
 struct json_out;
 struct json_t;
 struct sandbox;
@@ -33,6 +34,8 @@ const char *time_limit_name(enum time_limit_by by);
 /* Of a call: `asked_ms` is 0 when the call gives none, -1 when it asks for no limit. */
 struct time_limit time_limit_of_command(const struct sandbox *sandbox, int64_t asked_ms,
                                         bool is_detached);
+/* Of a foreground command, by the configuration. */
+struct time_limit time_limit_of_config(const struct config *config);
 /* Of one evaluation in the sandbox whose call gives no limit. */
 struct time_limit time_limit_of_cells(const struct sandbox *sandbox);
 struct time_limit time_limit_of_call(int64_t asked_ms, struct time_limit fallback);
@@ -42,6 +45,9 @@ void time_limit_show(struct sandbox *sandbox);
 
 /* "after 2 s, the limit of the call (timeoutMs); give ... for more". */
 void time_limit_put(const struct time_limit *limit, struct buf *out);
+/* For a command line that runs it without a server, where limits are options: "after 2000 ms, the
+ * limit of --timeout". */
+void time_limit_put_option(const struct time_limit *limit, struct buf *out);
 /* "2 s", "500 ms", "5 min". */
 void time_put_duration(int64_t ms, struct buf *out);
 

@@ -37,6 +37,11 @@ bool runtime_speaks(const struct runtime *runtime, struct str name, struct str l
             str_eq_nocase(known_language(language), str_of(runtime->language)));
 }
 
+bool runtime_repeats_interrupts(const struct runtime *runtime)
+{
+    return strcmp(runtime->language, "bash") == 0;
+}
+
 /* The advised one, else the first that this machine has; when it has none, what the one would need
  * that is best added. env.c has the same order in PATH. */
 static int find_language(struct str language, const struct runtime **ret_runtime, struct err *err)

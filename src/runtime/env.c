@@ -45,3 +45,14 @@ const char *const *runtime_env(struct str name)
             return row->env;
     return runtime_env_host;
 }
+
+size_t runtime_env_set(const char **env, size_t count, const char *pair)
+{
+    const char *equals = strchr(pair, '=');
+    assert(equals != NULL);
+    size_t len = (size_t)(equals - pair) + 1, at = 0;
+    while (at < count && strncmp(env[at], pair, len) != 0)
+        at++;
+    env[at] = pair;
+    return count + (at == count);
+}

@@ -16,7 +16,7 @@ struct json_out;
 
 enum {
     /* Together they keep the answer, escapes and all, below what a buffer may hold. */
-    RUN_OUTPUT_MAX = 1 << 20,  /* bytes of standard output, and of standard error */
+    RUN_OUTPUT_MAX = EXCERPT_STREAM_MAX,
     RUN_VALUES_MAX = 16 << 20, /* bytes of JSON for all that is shown */
     RUN_VALUES_COUNT = 1000,
     RUN_ERROR_MAX = 32 << 10, /* of each text of an error */

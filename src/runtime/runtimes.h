@@ -19,6 +19,10 @@ struct jail_plan;
 
 enum { RUNTIME_PATH_MAX = 4096, RUNTIME_VERSION_SIZE = 64 };
 
+/* What reaches its time limit is asked to end (a command by SIGTERM, code by SIGINT), and is killed
+ * when it still runs RUNTIME_GRACE_MS later. */
+enum { RUNTIME_GRACE_MS = 2000, RUNTIME_REPEAT_MS = 250 };
+
 enum runtime_source {
     RUNTIME_HOST,   /* the host's own: there, or to be installed by its means */
     RUNTIME_NPM,    /* a package of programs, known by its digest */
@@ -52,6 +56,12 @@ extern const struct runtime runtimes[]; /* the last has no name */
 const char *const *runtime_env(struct str name);
 /* The part of it that needs nothing of RUNTIME_DIR: for jails without it. */
 extern const char *const runtime_env_plain[];
+/* TERM of what runs on a terminal, unless the caller names another. */
+#define RUNTIME_TERM "xterm-256color"
+/* Puts "NAME=VALUE" into `env`, which has `count` variables and room for one more: the last value
+ * of a variable takes the place of an earlier one. Gives the new count; `pair` stays the caller's.
+ */
+size_t runtime_env_set(const char **env, size_t count, const char *pair);
 /* The rows' own. */
 extern const char *const runtime_env_host[];
 extern const char *const runtime_env_node22[];
@@ -86,6 +96,10 @@ int runtime_choose(struct str name, struct str language, struct str own,
                    const struct runtime **ret_runtime, struct err *err) MUST_USE;
 /* True when that is its name, or its language; empty ones are not asked. */
 bool runtime_speaks(const struct runtime *runtime, struct str name, struct str language);
+
+/* A shell ignores an interrupt that comes between two of its commands, so it is sent again every
+ * RUNTIME_REPEAT_MS. */
+bool runtime_repeats_interrupts(const struct runtime *runtime);
 
 /* Directories of the host that a jail with interpreters needs. */
 struct runtime_places {

@@ -8,8 +8,6 @@
 
 /* ---- one answer ---------------------------------------------------------------------------- */
 
-enum { COLLECT_MAX = 1 << 20 }; /* of each stream */
-
 struct collect {
     struct request *request;
     struct command_log_reader *reader;
@@ -73,7 +71,7 @@ static void collect_free(struct collect *collect)
 static void collect_chunk(void *ctx, const struct log_chunk *chunk)
 {
     struct collect *collect = ctx;
-    excerpt_put(&collect->kept[chunk->stream], chunk->bytes, COLLECT_MAX);
+    excerpt_put(&collect->kept[chunk->stream], chunk->bytes, EXCERPT_STREAM_MAX);
 }
 
 static void collect_gap(void *ctx, const struct log_gap *gap)
@@ -81,7 +79,7 @@ static void collect_gap(void *ctx, const struct log_gap *gap)
     struct collect *collect = ctx;
     AUTO_BUF struct buf text = {0};
     excerpt_mark(gap->bytes, gap->lines, "not kept", &text);
-    excerpt_put(&collect->kept[gap->stream], buf_str(&text), COLLECT_MAX);
+    excerpt_put(&collect->kept[gap->stream], buf_str(&text), EXCERPT_STREAM_MAX);
     collect->missing[gap->stream] += gap->bytes;
 }
 

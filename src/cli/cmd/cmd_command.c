@@ -9,8 +9,6 @@
 #include "cli/cmd/commands.h"
 #include "cli/watching.h"
 
-enum { SIGNALED_BASE = 128 };
-
 static int exit_code_of(const struct json_t *command)
 {
     int64_t n;
@@ -19,7 +17,7 @@ static int exit_code_of(const struct json_t *command)
         return EXIT_TIMEOUT;
     if (json_to_i64(json_get(command, "exitCode"), &n))
         return (int)n;
-    return json_to_i64(json_get(command, "signal"), &n) ? SIGNALED_BASE + (int)n : EXIT_FAILED;
+    return json_to_i64(json_get(command, "signal"), &n) ? EXIT_SIGNALED + (int)n : EXIT_FAILED;
 }
 
 /* "end" is the command's, or the server's own when it stops: that one has no state. */

@@ -56,7 +56,7 @@ static int read_env(const struct cli_call *call, struct exec_request *request, s
         exec_set_env(request, *pair);
     exec_net_set_env(request);
     if (request->command.tty && exec_add_env(request, "TERM", err) < 0)
-        exec_set_env(request, "TERM=xterm-256color");
+        exec_set_env(request, "TERM=" RUNTIME_TERM);
     for (size_t i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "env") == 0 &&
             exec_add_env(request, call->given[i].value, err) < 0)
@@ -160,12 +160,11 @@ static int exec_finish(const struct exec_request *request, struct exec_result *r
         cli_put_plain(&out, str_of(err->msg));
         (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));
     } else if (result->reason == EXEC_TIMED_OUT) {
+        time_limit_put_option(&request->limit, &out);
         (void)fprintf(stderr,
-                      "sandglass: exec: ended after %lld ms, the limit of %s; give a larger "
-                      "--timeout, or 'none' for no limit\n",
-                      (long long)request->timeout_ms,
-                      request->is_timeout_configured ? "jail.command_seconds of the configuration"
-                                                     : "--timeout");
+                      "sandglass: exec: ended %s; give a larger --timeout, or 'none' for no "
+                      "limit\n",
+                      buf_cstr(&out));
     } else if (result->reason == EXEC_OOM) {
         memory_end_put(&(struct memory_end){.what = STR("the command")}, &out);
         (void)fprintf(stderr, "sandglass: exec: %s\n", buf_cstr(&out));

@@ -17,12 +17,7 @@
 #include "cli/run/run.h"
 #include "config/config.h"
 
-enum {
-    SIGNALED_BASE = 128,
-    CODE_BYTES_MAX = 4 << 20,
-    MODULES_MAX = 256,
-    ISOLATE_MEMORY_MAX = 1 << 30
-};
+enum { CODE_BYTES_MAX = 4 << 20, MODULES_MAX = 256, ISOLATE_MEMORY_MAX = 1 << 30 };
 
 /* --- The request --- */
 
@@ -50,13 +45,8 @@ static int read_memory(const struct cli_call *call, int64_t *bytes, struct err *
 static int read_limits(const struct cli_call *call, const struct config *config,
                        struct run_request *request, struct err *err)
 {
-    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
-    int64_t memory_bytes = config->isolate.memory_mb << 20;
-    limits.timeout_ms = config->isolate.timeout_ms;
-    limits.code_chars = (uint32_t)config->isolate.code_max_chars;
-    limits.console_lines = (uint32_t)config->isolate.console_lines;
-    limits.result_depth = (int)config->isolate.result_depth;
-    limits.result_items = (uint32_t)config->isolate.result_items;
+    struct isolate_limits limits = eval_limits_of(config);
+    int64_t memory_bytes = (int64_t)limits.memory_bytes;
     const char *timeout = cli_value(call, "timeout");
     if ((timeout != NULL && cli_read_limit_ms("timeout", timeout, &limits.timeout_ms, err) < 0) ||
         read_memory(call, &memory_bytes, err) < 0)
@@ -222,7 +212,7 @@ static int run_once(struct worker *worker, struct run_request *request, struct e
     if (worker_run(worker, 0, &request->limits, &request->call, &host, &result, err) < 0)
         return -1;
     if (request->is_unread)
-        return SIGNALED_BASE + SIGPIPE;
+        return EXIT_SIGNALED + SIGPIPE;
     if (!request->as_json) {
         print_plain(&result, &request->limits);
         return exit_code(&result);

@@ -1,51 +1,39 @@
 /* sandglass runtime ls, add, rm: the language implementations that sandboxes can use. Without a
  * daemon. */
 
-#include <unistd.h>
-
 #include "base/err.h"
 #include "base/format/json.h"
-#include "cli/cli.h"
 #include "cli/cmd/commands.h"
 #include "cli/cmd/installed.h"
-#include "cli/meter.h"
 #include "config/config.h"
 #include "runtime/obtain.h"
 #include "runtime/packages.h"
 
-/* ---- ls ---- */
-
-struct look {
-    const struct runtime *runtime;
-    enum runtime_state state;
-    char version[RUNTIME_VERSION_SIZE], dir[RUNTIME_PATH_MAX];
-};
-
 static const char *const source_names[] = {
     [RUNTIME_HOST] = "host", [RUNTIME_NPM] = "npm", [RUNTIME_DEBIAN] = "debian"};
 
-static void cmd_runtime_look_at(const struct runtime *runtime, const char *data_dir,
-                                struct look *look)
+static void look_at(const char *data_dir, struct installed *look)
 {
-    look->runtime = runtime;
-    look->state = runtime_look(runtime, data_dir, look->version);
-    runtime_dir(runtime, data_dir, look->dir);
+    const struct runtime *row = look->row;
+    look->state = runtime_look(row, data_dir, look->version);
+    runtime_dir(row, data_dir, look->dir);
 }
 
 /* What to do, for one that is not there or not as it should be; "" for nothing. */
-static void put_remedy(const struct look *look, struct buf *out)
+static void put_remedy(const struct installed *look, struct buf *out)
 {
+    const struct runtime *runtime = look->row;
     if (look->state == RUNTIME_READY)
         return;
-    if (look->runtime->source == RUNTIME_HOST)
-        buf_put_cstr(out, look->runtime->remedy);
+    if (runtime->source == RUNTIME_HOST)
+        buf_put_cstr(out, runtime->remedy);
     else
-        buf_printf(out, "sandglass runtime add %s", look->runtime->name);
+        buf_printf(out, "sandglass runtime add %s", runtime->name);
 }
 
-static void cmd_runtime_put_json(const struct look *look, struct json_out *json)
+static void cmd_runtime_put_json(const struct installed *look, struct json_out *json)
 {
-    const struct runtime *runtime = look->runtime;
+    const struct runtime *runtime = look->row;
     AUTO_BUF struct buf remedy = {0};
     put_remedy(look, &remedy);
     bool added = runtime->source != RUNTIME_HOST && look->state != RUNTIME_ABSENT;
@@ -67,9 +55,9 @@ static void cmd_runtime_put_json(const struct look *look, struct json_out *json)
     json_end_object(json);
 }
 
-static void cmd_runtime_put_line(const struct look *look, struct buf *out)
+static void cmd_runtime_put_line(const struct installed *look, struct buf *out)
 {
-    const struct runtime *runtime = look->runtime;
+    const struct runtime *runtime = look->row;
     const char *version = look->version;
     if (version[0] == '\0')
         version =
@@ -82,94 +70,62 @@ static void cmd_runtime_put_line(const struct look *look, struct buf *out)
     buf_put_char(out, '\n');
 }
 
-static int cmd_runtime_list(const struct cli_call *call, struct err *err)
+static void put_name(const struct installed *look, struct buf *out)
 {
-    static struct look look;
-    AUTO_CONFIG struct config *config = NULL;
-    char data_dir[RUNTIME_PATH_MAX];
-    AUTO_BUF struct buf text = {0};
-    struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
-    bool as_json = cli_has(call, "json");
-    if (installed_open(call, &config, data_dir, err) < 0)
-        return -1;
-    if (as_json)
-        json_begin_array(&json);
-    else
-        buf_printf(&text, "%-12s %-8s %-10s %-18s %s\n", "NAME", "STATE", "VERSION", "WHAT",
-                   "TO INSTALL");
-    for (const struct runtime *row = runtimes; row->name != NULL; row++) {
-        cmd_runtime_look_at(row, data_dir, &look);
-        if (as_json)
-            cmd_runtime_put_json(&look, &json);
-        else
-            cmd_runtime_put_line(&look, &text);
-    }
-    if (as_json) {
-        json_end_array(&json);
-        buf_put_char(&text, '\n');
-    }
-    cli_print(buf_str(&text));
-    return EXIT_OK;
+    const struct runtime *runtime = look->row;
+    buf_printf(out, "%s%s%s", runtime->name, look->version[0] == '\0' ? "" : " ", look->version);
 }
 
-/* ---- add ---- */
-
-static void report(const struct look *look, const char *what, bool as_json)
+static const void *runtime_at(size_t index)
 {
-    AUTO_BUF struct buf text = {0};
-    struct json_out json = {.buf = &text, .pretty = isatty(STDOUT_FILENO) == 1};
-    if (as_json)
-        cmd_runtime_put_json(look, &json);
-    else
-        buf_printf(&text, "%s%s%s %s", look->runtime->name, look->version[0] == '\0' ? "" : " ",
-                   look->version, what);
-    buf_put_char(&text, '\n');
-    cli_print(buf_str(&text));
+    return runtimes[index].name == NULL ? NULL : &runtimes[index];
+}
+
+static int find(struct str name, const void **ret_row, struct err *err)
+{
+    const struct runtime *row;
+    if (runtime_named(name, &row, err) < 0)
+        return -1;
+    *ret_row = row;
+    return 0;
+}
+
+static int add_row(const void *row, const struct obtain *how, bool *ret_added, struct err *err)
+{
+    return runtime_add(row, how, ret_added, err);
+}
+
+static int remove_row(const void *row, const char *data_dir, struct err *err)
+{
+    return runtime_remove(row, data_dir, err);
+}
+
+static const struct installed_kind kind = {
+    .head = "NAME         STATE    VERSION    WHAT               TO INSTALL\n",
+    .at = runtime_at,
+    .find = find,
+    .look = look_at,
+    .add = add_row,
+    .remove = remove_row,
+    .put_json = cmd_runtime_put_json,
+    .put_line = cmd_runtime_put_line,
+    .put_name = put_name,
+};
+
+static int list(const struct cli_call *call, struct err *err)
+{
+    return installed_list(call, &kind, err);
 }
 
 static int add(const struct cli_call *call, struct err *err)
 {
-    static struct look look;
-    AUTO_CONFIG struct config *config = NULL;
-    char data_dir[RUNTIME_PATH_MAX];
-    const struct runtime *runtime;
-    bool added = false;
-    struct meter meter = meter_of(call->args[0]);
-    struct obtain how = {.data_dir = data_dir,
-                         .file = cli_value(call, "file"),
-                         .progress = meter_show,
-                         .ctx = &meter};
-    if (installed_open(call, &config, data_dir, err) < 0 ||
-        runtime_named(str_of(call->args[0]), &runtime, err) < 0)
-        return -1;
-    how.npm_registry = config->packages.npm_registry;
-    int done = runtime_add(runtime, &how, &added, err);
-    meter_end(&meter);
-    if (done < 0)
-        return -1;
-    cmd_runtime_look_at(runtime, data_dir, &look);
-    report(&look, added ? "is ready" : "is already installed", cli_has(call, "json"));
-    return EXIT_OK;
+    return installed_add(call, &kind, err);
 }
-
-/* ---- rm ---- */
 
 static int rm(const struct cli_call *call, struct err *err)
 {
-    static struct look look;
-    AUTO_CONFIG struct config *config = NULL;
-    char data_dir[RUNTIME_PATH_MAX];
-    const struct runtime *runtime;
-    if (installed_open(call, &config, data_dir, err) < 0 ||
-        runtime_named(str_of(call->args[0]), &runtime, err) < 0 ||
-        runtime_remove(runtime, data_dir, err) < 0)
-        return -1;
-    cmd_runtime_look_at(runtime, data_dir, &look);
-    report(&look, "was removed", cli_has(call, "json"));
-    return EXIT_OK;
+    return installed_remove(call, &kind, err);
 }
-
-/* ---- packages ---- */
 
 static void put_package(struct str module, struct buf *out)
 {
@@ -204,20 +160,12 @@ static const struct cli_option packages_options[] = {
     {0},
 };
 
-static const struct cli_option add_options[] = {
-    {.name = "file",
-     .value = "FILE",
-     .help = "Take the npm package from this file instead of downloading it"},
-    CLI_OPTION_JSON,
-    {0},
-};
-
 const struct cli_verb cmd_runtime_ls = {
     .name = "runtime ls",
     .args = "",
     .summary = "List the runtimes and how to install those that are missing",
     .options = cli_json_only,
-    .run = cmd_runtime_list,
+    .run = list,
 };
 
 const struct cli_verb cmd_runtime_packages = {
@@ -244,7 +192,7 @@ const struct cli_verb cmd_runtime_add = {
         "installed read-only in runtimes/ of the data directory. An interrupted download is "
         "resumed. python3.13 is a Debian 13 system that mmdebstrap builds from the mirror that apt "
         "uses here (else SANDGLASS_DEBIAN_MIRROR); this takes minutes and about 600 MB.",
-    .options = add_options,
+    .options = installed_add_options,
     .args_min = 1,
     .args_max = 1,
     .run = add,

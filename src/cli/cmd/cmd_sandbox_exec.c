@@ -20,7 +20,7 @@
 #include "cli/run/exec.h"
 #include "cli/watching.h"
 
-enum { CHUNK_MAX = 64 << 10, SIGNALED_BASE = 128 };
+enum { CHUNK_MAX = 64 << 10 };
 
 struct running {
     struct watching watching; /* first */
@@ -46,7 +46,7 @@ static int tell(struct running *running, int signal)
                                            : "INT";
     AUTO_BUF struct buf path = {0};
     AUTO_BUF struct buf body = {0};
-    watching->code = SIGNALED_BASE + signal;
+    watching->code = EXIT_SIGNALED + signal;
     if (running->id.len == 0)
         return -1;
     watching->is_left = watching->is_paused || running->told > 1;
@@ -230,7 +230,7 @@ static int attend(const struct cli_call *call, sg_client *client, const char *pa
         int result = sg_stream(client, "POST", path, body, cmd_sandbox_exec_on_line,
                                running.waits_fd, on_ready, &running);
         bool is_left = running.watching.is_left;
-        code = running.watching.is_unread ? SIGNALED_BASE + SIGPIPE
+        code = running.watching.is_unread ? EXIT_SIGNALED + SIGPIPE
                : is_left || (running.id.len == 0 && running.watching.code != 0)
                    ? running.watching.code
                    : watch_conclude(&running.watching, result, err);

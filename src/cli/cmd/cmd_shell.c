@@ -18,7 +18,6 @@
 enum {
     KEYS_MAX = 4096,
     KEYS_MS = 5000, /* for the server to take a key: one that hangs must not take Ctrl-] as well */
-    SIGNALED_BASE = 128,
     END_OF_INPUT = 4,
     LEAVE = 0x1d, /* Ctrl-] */
     SHOWN_AGAIN = 64 << 10,
@@ -64,7 +63,7 @@ static int on_ready(void *ctx)
     int count = epoll_wait(shell->waits_fd, ready, 3, 0);
     int signal = ending_take();
     if (signal != 0)
-        return leave_with(watching, SIGNALED_BASE + signal);
+        return leave_with(watching, EXIT_SIGNALED + signal);
     for (int i = 0; i < count; i++) {
         if (ready[i].data.fd == shell->signal_fd) {
             (void)!read(shell->signal_fd, &news, sizeof news);
@@ -73,7 +72,7 @@ static int on_ready(void *ctx)
         }
         ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
         if (got <= 0 && watching->is_raw) /* the terminal has gone */
-            return leave_with(watching, SIGNALED_BASE + SIGHUP);
+            return leave_with(watching, EXIT_SIGNALED + SIGHUP);
         if (got <= 0) { /* a terminal's way to say that nothing more is typed */
             watch_send(watching, str_n(&end, 1), false);
             return 1;
@@ -99,7 +98,7 @@ static int cmd_shell_on_line(void *ctx, const char *line, size_t len)
     struct watching *watching = ctx;
     int done = watch_line(watching, line, len);
     return watching->is_unread && !watching->has_ended
-               ? leave_with(watching, SIGNALED_BASE + SIGPIPE)
+               ? leave_with(watching, EXIT_SIGNALED + SIGPIPE)
                : done;
 }
 

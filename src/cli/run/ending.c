@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "cli/cli.h"
 
-enum { SIGNALED_BASE = 128, ECHO_MS = 15, ECHO_WAITING_MS = 150 };
+enum { ECHO_MS = 15, ECHO_WAITING_MS = 150 };
 
 static int pipe_fds[2] = {-1, -1};
 static const struct termios *volatile to_restore;
@@ -28,7 +29,7 @@ static void ending_leave(int signo, const char *text, size_t len)
     (void)!write(STDERR_FILENO, text, len);
     if (flags >= 0)
         (void)fcntl(STDERR_FILENO, F_SETFL, flags);
-    _exit(SIGNALED_BASE + signo);
+    _exit(EXIT_SIGNALED + signo);
 }
 
 /* timeout(1) signals its child and then the whole process group: a user does not ask twice so

@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "egress/gateway/egress_proxy.h"
 #include "egress/policy/policy.h"
+#include "engine/time_limit.h"
 #include "jail/client/jail.h"
 #include "jail/disk/quota.h"
 
@@ -17,7 +18,7 @@ struct err;
 struct exec_net;
 struct json_out;
 
-enum { EXEC_ENV_MAX = 256, EXEC_KEPT_MAX = 1 << 20 };
+enum { EXEC_ENV_MAX = 256 };
 
 struct exec_request {
     struct jail_plan plan;
@@ -25,8 +26,7 @@ struct exec_request {
     const char *argv[258];
     const char *env[EXEC_ENV_MAX]; /* more than options can give; NULL behind the last */
     size_t env_count;
-    int64_t timeout_ms;         /* 0: none */
-    bool is_timeout_configured; /* it is jail.command_seconds */
+    struct time_limit limit;
     bool json;
     char *paths[JAIL_MOUNTS_MAX + 2]; /* owned strings that the plan borrows */
     size_t path_count;
@@ -89,6 +89,8 @@ void exec_put_blocked(struct json_out *json, const struct exec_result *result); 
 
 /* Memory, processes and cores, as the configuration has them. */
 void exec_limits_of_config(const struct config *config, struct jail_limits *ret_limits);
+/* What --cpus takes: a number of cores, or "none". False for anything else. */
+bool exec_read_cpus(const char *text, struct jail_limits *limits);
 /* Limits and deadline, and the network with them: the configuration's, then those of options. */
 int exec_limits_read(const struct cli_call *call, struct exec_request *request,
                      struct err *err) MUST_USE;

@@ -5,6 +5,7 @@
 #include "cli/net_arg.h"
 #include "cli/run/exec.h"
 #include "config/config.h"
+#include "engine/sandbox/spec.h"
 
 /* What each option takes, for the error message. The bounds are those of
  * jail/wire/plan.c.
@@ -51,17 +52,19 @@ static int read_pids(const char *text, struct jail_limits *limits, struct err *e
     return 0;
 }
 
+bool exec_read_cpus(const char *text, struct jail_limits *limits)
+{
+    double cores = 0;
+    bool is_none = strcmp(text, "none") == 0;
+    if (!is_none && (!str_to_f64(str_of(text), &cores) || !(cores >= 0.01 && cores <= 1024)))
+        return false;
+    limits->cpu_milli = is_none ? JAIL_UNLIMITED : (int64_t)(cores * 1000);
+    return true;
+}
+
 static int read_cpus(const char *text, struct jail_limits *limits, struct err *err)
 {
-    int64_t milli = JAIL_UNLIMITED;
-    double cores;
-    if (strcmp(text, "none") != 0) {
-        if (!str_to_f64(str_of(text), &cores) || !(cores >= 0.01 && cores <= 1024))
-            return exec_limits_refuse("cpus", text, CPUS_TAKES, err);
-        milli = (int64_t)(cores * 1000);
-    }
-    limits->cpu_milli = milli;
-    return 0;
+    return exec_read_cpus(text, limits) ? 0 : exec_limits_refuse("cpus", text, CPUS_TAKES, err);
 }
 
 /* "64m", or "64m:1000" with a number of files. */
@@ -82,9 +85,11 @@ static int read_disk(const char *text, struct jail_limits *limits, struct err *e
 
 void exec_limits_of_config(const struct config *config, struct jail_limits *ret_limits)
 {
-    ret_limits->memory_bytes = config->jail.memory_mb << 20;
-    ret_limits->pids = config->jail.pids;
-    ret_limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
+    struct sandbox_limits limits = {0};
+    spec_fill_limits(config, ENGINE_TIER_JAIL, &limits);
+    ret_limits->memory_bytes = limits.memory_bytes;
+    ret_limits->pids = limits.pids;
+    ret_limits->cpu_milli = limits.cpu_milli;
 }
 
 /* What the configuration says holds where no option does. A shell and a terminal have no time
@@ -98,8 +103,7 @@ static int read_config(const struct cli_call *call, struct exec_request *request
         return err_wrap(err, "exec");
     exec_limits_of_config(config, &request->plan.limits);
     if (!request->command.tty && call->arg_count > 0)
-        request->timeout_ms = config->jail.command_seconds * 1000;
-    request->is_timeout_configured = request->timeout_ms > 0;
+        request->limit = time_limit_of_config(config);
     return 0;
 }
 
@@ -118,9 +122,11 @@ int exec_limits_read(const struct cli_call *call, struct exec_request *request, 
             return -1;
     }
     const char *timeout = cli_value(call, "timeout");
-    if (timeout != NULL && cli_read_limit("timeout", timeout, &request->timeout_ms, err) < 0)
+    int64_t asked_ms = 0;
+    if (timeout != NULL && cli_read_limit("timeout", timeout, &asked_ms, err) < 0)
         return exec_limits_refuse("timeout", timeout, TIMEOUT_TAKES, err);
-    request->is_timeout_configured &= timeout == NULL;
+    if (timeout != NULL)
+        request->limit = time_limit_of_call(asked_ms == 0 ? -1 : asked_ms, request->limit);
     request->limits_disk = cli_has(call, "disk");
     return 0;
 }

@@ -41,14 +41,6 @@ static void cut_lines(struct buf *text)
             text->ptr[i] = '\0';
 }
 
-static void put_placeholders(const struct secrets *secrets, struct buf *out)
-{
-    for (size_t i = 0; i < secrets_count(secrets); i++) {
-        const struct secret_entry *entry = secrets_at(secrets, i);
-        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
-    }
-}
-
 int exec_net_read(const struct cli_call *call, const struct config *config,
                   struct exec_request *request, struct err *err)
 {
@@ -70,7 +62,7 @@ int exec_net_read(const struct cli_call *call, const struct config *config,
                         : access(SETTINGS_CA_FILE, R_OK) == 0 ? SETTINGS_CA_FILE
                                                               : NULL;
     settings_put(SETTINGS_PROXY_PORT, roots, &request->settings);
-    put_placeholders(request->secrets, &request->settings);
+    secrets_put_env(request->secrets, &request->settings);
     cut_lines(&request->settings);
     return 0;
 }

@@ -9,7 +9,6 @@
 #include "cli/run/exec.h"
 
 enum {
-    SIGNALED_BASE = 128,
     NOT_MADE = 125, /* what a shell's users know: the program that was to start it has failed */
     NOT_RUNNABLE = 126,
     NOT_FOUND = 127
@@ -18,7 +17,7 @@ enum {
 void exec_keep(struct exec_kept *kept, struct str bytes)
 {
     kept->total += (int64_t)bytes.len;
-    excerpt_put(&kept->text, bytes, DEFENDED(LIMIT_OUTPUT) ? EXEC_KEPT_MAX : SIZE_MAX / 4);
+    excerpt_put(&kept->text, bytes, DEFENDED(LIMIT_OUTPUT) ? EXCERPT_STREAM_MAX : SIZE_MAX / 4);
 }
 
 static void put_stream(struct json_out *json, const char *name, const char *count_name,
@@ -122,7 +121,7 @@ int exec_exit_code(const struct exec_result *result)
     if (result->reason == EXEC_TIMED_OUT)
         return EXIT_TIMEOUT;
     if (result->exit.signal != 0)
-        return SIGNALED_BASE + result->exit.signal;
+        return EXIT_SIGNALED + result->exit.signal;
     return result->exit.code;
 }
 

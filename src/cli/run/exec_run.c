@@ -19,8 +19,9 @@
 #include "cli/run/exec.h"
 #include "egress/keys/authority.h"
 #include "egress/keys/secrets.h"
+#include "runtime/runtimes.h"
 
-enum { GRACE_MS = 2000, CHUNK = 64 << 10 };
+enum { CHUNK = 64 << 10 };
 
 /* Bytes on their way from one descriptor to another; a reader that is slow stops the flow. */
 struct flow {
@@ -217,7 +218,7 @@ static void kill_command(struct exec_run *run)
     struct err err;
     run->ended = run->killed || jail_kill(run->jail, run->id, &err) < 0;
     run->killed = true;
-    run->kill_ms = clock_now_ms() + GRACE_MS;
+    run->kill_ms = clock_now_ms() + RUNTIME_GRACE_MS;
 }
 
 /* Its end may be told before the answer to this, and is put aside then: the jail's descriptor says
@@ -272,7 +273,7 @@ static void exec_run_on_time(struct exec_run *run)
         kill_command(run);
     } else if (run->kill_ms == 0 && run->deadline_ms != 0 && now >= run->deadline_ms) {
         run->result->reason = EXEC_TIMED_OUT;
-        run->kill_ms = now + GRACE_MS;
+        run->kill_ms = now + RUNTIME_GRACE_MS;
         if (!tell_command(run, SIGTERM))
             kill_command(run);
     }
@@ -327,7 +328,7 @@ static void advance(struct exec_run *run)
  * stopped holds us up no longer than the command was given; a signal ends the wait. */
 static void exec_run_drain(struct exec_run *run)
 {
-    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? GRACE_MS : -1;
+    int patience_ms = run->result->reason == EXEC_TIMED_OUT ? RUNTIME_GRACE_MS : -1;
     run->flows[IN].ended = true;
     while (!run->flows[OUT].ended || !run->flows[ERR_].ended) {
         struct pollfd waits[FLOWS + 1];
@@ -343,21 +344,23 @@ static void exec_run_drain(struct exec_run *run)
     }
 }
 
-/* A command that did not live to report its end was killed with its jail. */
+/* A command that did not live to report its end was killed with its jail. Only this command ran in
+ * the jail, so the kills of the jail are the command's. */
 static void exec_run_judge(struct exec_result *result, bool reported)
 {
     if (!reported)
         result->exit.signal = SIGKILL;
-    bool killed = result->exit.signal == SIGKILL || result->exit.code == 128 + SIGKILL;
-    if (result->stats.oom_kills > 0 && killed && result->reason != EXEC_TIMED_OUT)
+    struct jail_exit exit = result->exit;
+    exit.oom_kills = -1;
+    if (result->reason != EXEC_TIMED_OUT && jail_exit_is_oom(&exit, result->stats.oom_kills))
         result->reason = EXEC_OOM;
 }
 
 static int run_command(struct exec_run *run, struct err *err)
 {
     struct exec_request *request = run->request;
-    if (request->timeout_ms > 0 && DEFENDED(LIMIT_TIME))
-        run->deadline_ms = clock_now_ms() + request->timeout_ms;
+    if (request->limit.ms > 0 && DEFENDED(LIMIT_TIME))
+        run->deadline_ms = clock_now_ms() + request->limit.ms;
     open_signals(run);
     if ((request->command.tty ? start_tty(run, err) : start_plain(run, err)) < 0)
         return -1;
@@ -401,14 +404,8 @@ int exec_check_host(const struct exec_request *request, const struct jail_host *
 
 void exec_set_env(struct exec_request *request, const char *pair)
 {
-    size_t name = (size_t)(strchr(pair, '=') - pair) + 1;
-    for (size_t i = 0; i < request->env_count; i++)
-        if (strncmp(request->env[i], pair, name) == 0) {
-            request->env[i] = pair;
-            return;
-        }
     assert(request->env_count + 1 < EXEC_ENV_MAX);
-    request->env[request->env_count++] = pair;
+    request->env_count = runtime_env_set(request->env, request->env_count, pair);
 }
 
 int exec_add_env(struct exec_request *request, const char *given, struct err *err)

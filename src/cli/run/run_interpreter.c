@@ -23,7 +23,7 @@
 #include "runtime/output.h"
 #include "runtime/runtimes.h"
 
-enum { GRACE_MS = 2000, REPEAT_MS = 250, WAIT_MS = 60000, SIGNALED_BASE = 128 };
+enum { WAIT_MS = 60000 };
 
 struct interpreter_run {
     struct exec_request *request;
@@ -38,9 +38,10 @@ struct interpreter_run {
     bool done, gone, timed_out, is_interrupted;
     int interrupt_fd; /* readable after Ctrl-C */
     int64_t interrupted_ms;
+    const struct runtime *runtime;
     struct str language;
-    int64_t began_ns, timeout_ms; /* 0: none */
-    int64_t deadline_ms;          /* INT64_MAX: none */
+    int64_t began_ns;
+    int64_t deadline_ms; /* INT64_MAX: none */
 };
 
 static void run_done(struct interpreter_run *run)
@@ -106,22 +107,21 @@ static void keep_time(struct interpreter_run *run)
         return;
     run->gone |= run->timed_out;
     run->timed_out = true;
-    run->deadline_ms = clock_now_ms() + GRACE_MS;
+    run->deadline_ms = clock_now_ms() + RUNTIME_GRACE_MS;
     if (!run->gone && jail_signal(run->jail, run->id, SIGINT, &err) < 0)
         run->gone = true;
 }
 
-/* A shell passes over an interrupt that comes between two of its commands: it gets it again. */
 static void keep_interrupt(struct interpreter_run *run)
 {
     struct err err;
     if (!interrupts_seen() || run->timed_out ||
-        (run->is_interrupted && clock_now_ms() < run->interrupted_ms + REPEAT_MS))
+        (run->is_interrupted && clock_now_ms() < run->interrupted_ms + RUNTIME_REPEAT_MS))
         return;
     char byte;
     while (read(run->interrupt_fd, &byte, 1) == 1)
         ;
-    if (!run->is_interrupted || str_eq(run->language, STR("bash")))
+    if (!run->is_interrupted || runtime_repeats_interrupts(run->runtime))
         (void)!jail_signal(run->jail, run->id, SIGINT, &err);
     run->is_interrupted = true;
     run->interrupted_ms = clock_now_ms();
@@ -145,7 +145,7 @@ static int wait_for_end(struct interpreter_run *run, struct err *err)
         waits[3] = (struct pollfd){.fd = exec_net_fd(run->net), .events = POLLIN};
         waits[4] = (struct pollfd){.fd = run->interrupt_fd, .events = POLLIN};
         int64_t left = MAX(run->deadline_ms - clock_now_ms(), (int64_t)0);
-        int64_t most = run->is_interrupted ? REPEAT_MS : WAIT_MS;
+        int64_t most = run->is_interrupted ? RUNTIME_REPEAT_MS : WAIT_MS;
         int ready = poll(waits, countof(waits), (int)MIN(left, most));
         if (ready < 0 && errno != EINTR)
             return err_sys(err, errno, "poll");
@@ -181,11 +181,10 @@ static void explain_death(struct interpreter_run *run)
 
 static void explain_interrupt(struct interpreter_run *run)
 {
-    char text[96];
-    (void)snprintf(text, sizeof text,
-                   "the code was interrupted after %lld ms, the limit of --timeout",
-                   (long long)run->timeout_ms);
-    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", text);
+    AUTO_BUF struct buf text = {0};
+    buf_put_cstr(&text, "the code was interrupted ");
+    time_limit_put_option(&run->request->limit, &text);
+    run_output_end(&run->output, RUN_TIMEOUT, "Timeout", buf_cstr(&text));
 }
 
 static void print_json(const struct interpreter_run *run)
@@ -206,7 +205,7 @@ static int run_interpreter_finish(struct interpreter_run *run, struct err *err)
 {
     struct run_output *output = &run->output;
     if (run->unwritten.sys == EPIPE)
-        return SIGNALED_BASE + SIGPIPE;
+        return EXIT_SIGNALED + SIGPIPE;
     if (run->unwritten.code != ERR_NONE) {
         *err = run->unwritten;
         return err_wrap(err, "standard output");
@@ -240,11 +239,14 @@ static int start_interpreter(struct interpreter_run *run, const struct runtime *
     return done;
 }
 
-static int read_timeout(const struct cli_call *call, int64_t *ret_ms, struct err *err)
+static int read_timeout(const struct cli_call *call, struct time_limit *limit, struct err *err)
 {
     const char *text = cli_value(call, "timeout");
-    *ret_ms = 0;
-    return text == NULL ? 0 : cli_read_limit_ms("timeout", text, ret_ms, err);
+    int64_t asked_ms = 0;
+    if (text != NULL && cli_read_limit_ms("timeout", text, &asked_ms, err) < 0)
+        return -1;
+    *limit = time_limit_of_call(asked_ms, (struct time_limit){0});
+    return 0;
 }
 
 /* Those of the configuration where no option is given. Limits that the host cannot give are an
@@ -253,17 +255,12 @@ static int read_limits(const struct cli_call *call, const struct config *config,
                        struct jail_limits *limits, struct err *err)
 {
     const char *memory = cli_value(call, "memory"), *cpus = cli_value(call, "cpus");
-    double cores = 0;
-    bool no_cpus = cpus != NULL && strcmp(cpus, "none") == 0;
     exec_limits_of_config(config, limits);
     if (memory != NULL && run_read_memory(memory, true, &limits->memory_bytes, err) < 0)
         return -1;
-    if (cpus != NULL && !no_cpus &&
-        (!str_to_f64(str_of(cpus), &cores) || cores < 0.01 || cores > 1024))
+    if (cpus != NULL && !exec_read_cpus(cpus, limits))
         return err_set(err, ERR_INVALID, "--cpus: '%s' is not a number like 0.5 or 2, or none",
                        cpus);
-    if (cpus != NULL)
-        limits->cpu_milli = no_cpus ? JAIL_UNLIMITED : (int64_t)(cores * 1000);
     return 0;
 }
 
@@ -338,7 +335,8 @@ static int run_cell(struct interpreter_run *run, struct str code, struct err *er
     run->output = (struct run_output){0};
     run->done = run->timed_out = run->is_interrupted = false;
     run->began_ns = clock_now_ns();
-    run->deadline_ms = run->timeout_ms > 0 ? clock_now_ms() + run->timeout_ms : INT64_MAX;
+    int64_t limit_ms = run->request->limit.ms;
+    run->deadline_ms = limit_ms > 0 ? clock_now_ms() + limit_ms : INT64_MAX;
     return interpreter_run(run->interpreter, code, run->language, (struct str){0}, err) < 0 ||
                    wait_for_end(run, err) < 0
                ? -1
@@ -391,11 +389,12 @@ int run_in_interpreter(const struct cli_call *call, const struct config *config,
     buf_put(&data_dir, config->server.data_dir);
     runtimes_use(buf_cstr(&data_dir));
     if (exec_net_read(call, config, &request, err) < 0 || runtime_find(name, &runtime, err) < 0 ||
-        read_timeout(call, &run.timeout_ms, err) < 0 ||
+        read_timeout(call, &request.limit, err) < 0 ||
         find_language(call, runtime, &run.language, err) < 0 ||
         runtime_places_make(runtime, buf_cstr(&data_dir), &places, err) < 0 ||
         make_plan(call, config, &request, err) < 0)
         return -1;
+    run.runtime = runtime;
     runtime_places_plan(runtime, &places, &request.plan);
     if (set_env(call, runtime, &request, err) < 0)
         return -1;

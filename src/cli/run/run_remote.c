@@ -12,8 +12,6 @@
 #include "cli/run/interrupt.h"
 #include "cli/run/run.h"
 
-enum { SIGNALED_BASE = 128 };
-
 struct watching {
     sg_client *client;
     const struct interrupt_target *target;
@@ -201,7 +199,7 @@ static int on_signal(void *ctx)
     int signal = ending_take();
     if (signal == 0)
         return 0;
-    watching->code = SIGNALED_BASE + signal;
+    watching->code = EXIT_SIGNALED + signal;
     watching->is_left = signal != SIGINT || watching->is_ended_by_us || watching->is_paused;
     if (watching->is_left)
         return -1;
@@ -226,7 +224,7 @@ static int show_stream(sg_client *client, const struct interrupt_target *target,
     int result = sg_stream(client, "POST", path, body, run_remote_on_line, ending_watch(),
                            on_signal, &watching);
     if (watching.is_unread)
-        return SIGNALED_BASE + SIGPIPE;
+        return EXIT_SIGNALED + SIGPIPE;
     if (watching.is_left)
         return left(&watching);
     if (watching.failure.code != ERR_NONE) {

@@ -327,6 +327,14 @@ const struct secret_entry *secrets_at(const struct secrets *secrets, size_t inde
     return secrets->entries[index];
 }
 
+void secrets_put_env(const struct secrets *secrets, struct buf *out)
+{
+    for (size_t i = 0; i < secrets_count(secrets); i++) {
+        const struct secret_entry *entry = secrets_at(secrets, i);
+        buf_printf(out, "%s=%s\n", entry->rule.name, entry->placeholder);
+    }
+}
+
 bool secret_goes_to(const struct secret_entry *entry, const struct host *host, uint16_t port)
 {
     for (size_t i = 0; i < entry->rule.place_count; i++) {

@@ -87,6 +87,8 @@ void secrets_keep_placeholders(struct secrets *secrets, const struct secrets *be
 /* All of these take NULL for no secrets. */
 size_t secrets_count(const struct secrets *secrets);
 const struct secret_entry *secrets_at(const struct secrets *secrets, size_t index);
+/* A line "NAME=PLACEHOLDER" for each: variables of the code that uses them. */
+void secrets_put_env(const struct secrets *secrets, struct buf *out);
 /* Whether the entry may go to https://host:port; whether any of them may, so that the connection
  * must be opened; whether the entry names this header. */
 bool secret_goes_to(const struct secret_entry *entry, const struct host *host, uint16_t port);

@@ -185,6 +185,18 @@ static int check_tier(struct evaluating *evaluating, enum engine_tier tier, stru
     return 0;
 }
 
+struct isolate_limits eval_limits_of(const struct config *config)
+{
+    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
+    limits.timeout_ms = config->isolate.timeout_ms;
+    limits.memory_bytes = (uint64_t)config->isolate.memory_mb << 20;
+    limits.code_chars = (uint32_t)config->isolate.code_max_chars;
+    limits.console_lines = (uint32_t)config->isolate.console_lines;
+    limits.result_depth = (int)config->isolate.result_depth;
+    limits.result_items = (uint32_t)config->isolate.result_items;
+    return limits;
+}
+
 static struct time_limit limit_of(const struct evaluating *evaluating)
 {
     struct time_limit single = {evaluating->engine->config->isolate.timeout_ms,

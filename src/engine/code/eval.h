@@ -8,6 +8,7 @@
 #include "runtime/hints.h"
 #include "runtime/output.h"
 
+struct config;
 struct json_out;
 
 /* Where: a sandbox, a session (its sandbox, made when it has none), or neither: once, in a place
@@ -78,6 +79,9 @@ struct evaluating *engine_eval(struct engine *engine, const struct engine_caller
 /* The code waits when it has put out more than fits on the way, until output is wanted again.
  * Consoles of isolates do not wait: they are short. */
 void engine_eval_flow(struct evaluating *evaluating, bool stop);
+
+/* The limits of an isolate, by the configuration. */
+struct isolate_limits eval_limits_of(const struct config *config);
 
 /* A piece that was put out, with its line's end, for eval_put_json. */
 struct eval_line {

@@ -15,6 +15,7 @@
 #include "engine/provider.h"
 #include "engine/sandbox/sandbox_internal.h"
 #include "runtime/memory_end.h"
+#include "runtime/runtimes.h"
 #include "store/store.h"
 
 static const char *const stream_names[] = {"stdout", "stderr", "tty"};
@@ -247,7 +248,7 @@ void command_on_time(void *ctx)
     if (sent < 0)
         log_warn("command.timeout", LOG_VIEW("command", command->info.id),
                  LOG_ID("sandbox", command->info.sandbox), LOG_STR("error", err.msg));
-    timer_set(command->timer, COMMAND_GRACE_MS, 0);
+    timer_set(command->timer, RUNTIME_GRACE_MS, 0);
 }
 
 /* --- Verbs --- */

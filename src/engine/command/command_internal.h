@@ -16,7 +16,6 @@ enum {
     LOG_HEAD_LINE = 64 << 10, /* how far the kept beginning of a log extends to the end of a line */
     LOG_UNFLUSHED_MAX = 1 << 20,
     LOG_UNFLUSHED_LOW = 256 << 10,
-    COMMAND_GRACE_MS = 2000,
     COMMANDS_MAX = 100000,     /* kept when they are over, of all tenants */
     COMMANDS_RECENT = 128,     /* ended and not in use, but kept in memory */
     COMMANDS_RUNNING_MAX = 64, /* in one sandbox; those with open output count */

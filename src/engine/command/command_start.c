@@ -96,7 +96,7 @@ static void command_start_on_drain(void *ctx)
 
 static void put_env(struct starting *starting, const struct sandbox *sandbox)
 {
-    static const struct engine_pair term = {{"TERM", 4}, {"xterm-256color", 14}};
+    static const struct engine_pair term = {{"TERM", 4}, {RUNTIME_TERM, sizeof RUNTIME_TERM - 1}};
     struct engine_pairs tty = {&term, starting->plan.tty};
     const struct engine_pairs *lists[] = {&tty, &sandbox->info.env, &starting->env};
     starting->plan.env =

@@ -85,21 +85,6 @@ static int64_t time_of(int64_t wanted_ms, int64_t fallback_seconds)
     return wanted_ms == -1 ? 0 : wanted_ms != 0 ? wanted_ms : fallback_seconds * 1000;
 }
 
-static void fill_limits(const struct config *config, enum engine_tier tier,
-                        struct sandbox_limits *limits)
-{
-    bool is_isolate = tier == ENGINE_TIER_ISOLATE;
-    if (limits->memory_bytes == 0)
-        limits->memory_bytes = (is_isolate ? config->isolate.memory_mb : config->jail.memory_mb)
-                               << 20;
-    if (limits->cpu_milli == 0)
-        limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
-    if (limits->pids == 0)
-        limits->pids = config->jail.pids;
-    if (limits->disk_bytes == 0)
-        limits->disk_bytes = config->jail.disk_mb << 20;
-}
-
 /* Expects a checked spec. */
 static int sandbox_make_fill(struct sandbox *sandbox, const struct engine_caller *caller,
                              const struct sandbox_spec *spec, struct err *err)
@@ -122,7 +107,7 @@ static int sandbox_make_fill(struct sandbox *sandbox, const struct engine_caller
         info->volume =
             arena_dup(&sandbox->arena, volume_id(sandbox->engine, caller->tenant, spec->volume));
     info->limits = spec->limits;
-    fill_limits(config, info->tier, &info->limits);
+    spec_fill_limits(config, info->tier, &info->limits);
     if (spec_policy(caller, spec->network, &policy, err) < 0 ||
         keyring_keep(sandbox->engine, caller->tenant, &spec->secrets, NULL, &sandbox->keys,
                      &info->secrets, err) < 0)
@@ -327,7 +312,7 @@ int sandbox_from_spec(struct engine *engine, const struct engine_caller *caller,
         volume_check(engine, caller, spec->volume, spec_tier(engine, spec->tier), err) < 0)
         return -1;
     struct sandbox_limits limits = spec->limits;
-    fill_limits(engine->config, spec_tier(engine, spec->tier), &limits);
+    spec_fill_limits(engine->config, spec_tier(engine, spec->tier), &limits);
     struct engine_quota more = {1, limits.memory_bytes, limits.disk_bytes};
     if (quota_check_count(engine, caller->tenant, QUOTA_SANDBOXES, err) < 0 ||
         quota_check(engine, caller, &more, err) < 0)

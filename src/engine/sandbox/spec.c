@@ -203,6 +203,21 @@ bool spec_has_turns(const struct engine *engine, const struct sandbox_spec *spec
              engine->config->sandbox.checkpoints == CONFIG_CHECKPOINTS_TURN));
 }
 
+void spec_fill_limits(const struct config *config, enum engine_tier tier,
+                      struct sandbox_limits *limits)
+{
+    bool is_isolate = tier == ENGINE_TIER_ISOLATE;
+    if (limits->memory_bytes == 0)
+        limits->memory_bytes = (is_isolate ? config->isolate.memory_mb : config->jail.memory_mb)
+                               << 20;
+    if (limits->cpu_milli == 0)
+        limits->cpu_milli = (int64_t)(config->jail.cpus * 1000);
+    if (limits->pids == 0)
+        limits->pids = config->jail.pids;
+    if (limits->disk_bytes == 0)
+        limits->disk_bytes = config->jail.disk_mb << 20;
+}
+
 enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier)
 {
     static const enum engine_tier of_config[] = {

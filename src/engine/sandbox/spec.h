@@ -1,10 +1,11 @@
 #pragma once
 
-/* What a caller asks of a sandbox: checked, filled in, and as JSON for the store. Only for engine/.
- */
+/* What a caller asks of a sandbox: checked, filled in, and as JSON for the store. For engine/; the
+ * command line has its limits from spec_fill_limits. */
 
 #include "engine/sandbox/sandbox.h"
 
+struct config;
 struct json_out;
 struct json_t;
 
@@ -27,6 +28,9 @@ enum engine_tier spec_tier(const struct engine *engine, enum engine_tier tier);
 /* Whether automatic checkpoints are made: as it says, or the configuration. */
 bool spec_has_turns(const struct engine *engine, const struct sandbox_spec *spec,
                     enum engine_tier tier);
+/* What the configuration gives for limits that are 0. */
+void spec_fill_limits(const struct config *config, enum engine_tier tier,
+                      struct sandbox_limits *limits);
 void spec_put_json(const struct sandbox_spec *spec, struct json_out *out);
 int spec_read_json(struct str text, struct arena *arena, struct sandbox_spec *ret_spec,
                    struct err *err) MUST_USE;

@@ -304,6 +304,18 @@ static bool read_exit(const struct asked *asked, struct wire_in *in, struct jail
     return wire_ended(in) && asked->started;
 }
 
+bool jail_exit_is_kill(const struct jail_exit *exit)
+{
+    return exit->signal == SIGKILL || exit->code == 128 + SIGKILL;
+}
+
+bool jail_exit_is_oom(const struct jail_exit *exit, int64_t jail_kills)
+{
+    if (exit->oom_kills > 0)
+        return exit->code != 0 || exit->signal != 0;
+    return exit->oom_kills < 0 && jail_kills > 0 && jail_exit_is_kill(exit);
+}
+
 static bool read_done(struct wire_in *in, struct jail_event *event)
 {
     int code = (int)wire_get_u32(in);

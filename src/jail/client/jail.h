@@ -39,6 +39,12 @@ struct jail_exit {
     int64_t oom_kills, group_peak;
 };
 
+/* Killed by SIGKILL, or a shell exited with the code that reports this of its last process. */
+bool jail_exit_is_kill(const struct jail_exit *exit);
+/* Whether memory ran out. Its own control group knows; `jail_kills`, how many processes of the
+ * whole jail were killed for memory meanwhile, counts only for a command that had none. */
+bool jail_exit_is_oom(const struct jail_exit *exit, int64_t jail_kills);
+
 struct jail_file_answer;
 
 enum jail_event_type {

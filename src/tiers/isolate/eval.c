@@ -108,7 +108,7 @@ void isolate_eval(struct provider *provider, struct place *place, struct str ten
         isolate_op_enqueue(op);
         return;
     }
-    struct isolate_limits limits = isolate_limits_of(provider->host->config);
+    struct isolate_limits limits = eval_limits_of(provider->host->config);
     struct network_spec net = {
         .tenant = tenant, .policy = spec->network, .secrets = &spec->secrets};
     if (spec->memory_bytes > 0)

@@ -75,7 +75,6 @@ void isolate_context(struct place *place, const struct context_request *request,
 /* The services borrow what the network holds. */
 int isolate_fill_services(struct provider *provider, struct network *network,
                           struct services *services, struct err *err) MUST_USE;
-struct isolate_limits isolate_limits_of(const struct config *config);
 
 /* ops.c: what a place has to do, one after the other. */
 struct isolate_op *isolate_op_new(struct provider *provider, struct place *place, enum op_kind kind,

@@ -31,18 +31,6 @@ int isolate_fill_services(struct provider *provider, struct network *network,
     return services_set_weather(services, buf_cstr(&weather), buf_cstr(&provider->private), err);
 }
 
-struct isolate_limits isolate_limits_of(const struct config *config)
-{
-    struct isolate_limits limits = ISOLATE_LIMITS_DEFAULT;
-    limits.timeout_ms = config->isolate.timeout_ms;
-    limits.memory_bytes = (uint64_t)config->isolate.memory_mb << 20;
-    limits.code_chars = (uint32_t)config->isolate.code_max_chars;
-    limits.console_lines = (uint32_t)config->isolate.console_lines;
-    limits.result_depth = (int)config->isolate.result_depth;
-    limits.result_items = (uint32_t)config->isolate.result_items;
-    return limits;
-}
-
 /* --- Places --- */
 
 static char *dup_str(struct str text)
@@ -89,7 +77,7 @@ static void isolate_create(struct provider *provider, const struct place_spec *s
     place->last_op = &place->ops;
     place->id = dup_str(info->id);
     place->tenant = dup_str(info->tenant);
-    place->limits = isolate_limits_of(provider->host->config);
+    place->limits = eval_limits_of(provider->host->config);
     place->limits.memory_bytes = (uint64_t)info->limits.memory_bytes;
     op->place_done = done;
     op->limits = place->limits;

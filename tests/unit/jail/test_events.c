@@ -109,6 +109,31 @@ TEST(a_command_starts_and_exits_as_events)
     CHECK(!jail_next(jail, &event));
 }
 
+TEST(the_verdict_on_memory_follows_the_kills)
+{
+    static const struct {
+        int code, signal;
+        int64_t own_kills, jail_kills;
+        bool is_oom;
+    } rows[] = {
+        {0, SIGKILL, -1, 1, true},       /* without a group: the jail's kills */
+        {128 + SIGKILL, 0, -1, 1, true}, /* as a shell reports it */
+        {0, SIGKILL, -1, 0, false},      /* killed by another process */
+        {0, SIGKILL, -1, -1, false},     /* not known */
+        {3, 0, -1, 1, false},            /* another process of the jail */
+        {0, SIGTERM, -1, 1, false},      /* likewise */
+        {0, SIGKILL, 0, 1, false},       /* its group knows that it was another one */
+        {0, SIGKILL, 1, 0, true},        /* its own group */
+        {3, 0, 1, 0, true},              /* a process of it, for which it failed */
+        {0, 0, 1, 1, false},             /* it coped with that */
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct jail_exit exit = {
+            .code = rows[i].code, .signal = rows[i].signal, .oom_kills = rows[i].own_kills};
+        CHECK_INT(jail_exit_is_oom(&exit, rows[i].jail_kills), rows[i].is_oom);
+    }
+}
+
 TEST(a_terminal_can_be_resized)
 {
     struct err err = {0};

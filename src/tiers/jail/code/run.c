@@ -17,8 +17,6 @@
 
 enum {
     RUNS_MAX = 16, /* that wait for one context */
-    GRACE_MS = 2000,
-    REPEAT_MS = 250,
     DEATH_MS = 5000,
     LISTING_MS = 10000,
     LATE_MAX = 64 << 10, /* of each stream, between two runs */
@@ -287,20 +285,14 @@ size_t runs_count(const struct context *context)
 
 /* --- Time, interrupts, restarts --- */
 
-/* A shell ignores an interrupt that comes between two of its commands, so it is sent again. */
-static bool is_shell(const struct context *context)
-{
-    return strcmp(context->runtime->language, "bash") == 0;
-}
-
 static int64_t patience_ms(const struct context *context)
 {
-    return is_shell(context) ? REPEAT_MS : GRACE_MS;
+    return runtime_repeats_interrupts(context->runtime) ? RUNTIME_REPEAT_MS : RUNTIME_GRACE_MS;
 }
 
 static bool is_deaf(const struct context *context, const struct run *run)
 {
-    return run->repeats * patience_ms(context) >= GRACE_MS;
+    return run->repeats * patience_ms(context) >= RUNTIME_GRACE_MS;
 }
 
 static void interrupt_late(struct context *context, struct run *run)
@@ -315,10 +307,11 @@ static void interrupt_late(struct context *context, struct run *run)
 static void interrupt_wanted(struct context *context, struct run *run)
 {
     int64_t left_ms = MAX(run->deadline_ms - clock_now_ms(), 1);
-    if (is_shell(context) && !is_deaf(context, run) && left_ms > REPEAT_MS) {
+    if (runtime_repeats_interrupts(context->runtime) && !is_deaf(context, run) &&
+        left_ms > RUNTIME_REPEAT_MS) {
         context->wait = WAIT_HEARING;
         run->repeats++;
-        timer_set(context->timer, REPEAT_MS, 0);
+        timer_set(context->timer, RUNTIME_REPEAT_MS, 0);
     } else {
         context->wait = WAIT_DEADLINE;
         run->repeats = 0;

@@ -50,8 +50,8 @@ struct exec {
     size_t owed;     /* bytes that were in its pipes when it exited, less those that were read */
     bool in_closed, out_ended, err_ended;
     struct timer *linger;
-    bool was_killed;     /* by us */
-    int64_t group_kills; /* for memory, in its own control group; -1: it had none */
+    bool was_killed; /* by us */
+    struct jail_exit exit;
     struct judging *judging;
     struct exec_end end;
     struct buf input; /* until it has started */
@@ -179,9 +179,9 @@ static void on_judged(struct warden_request *request, const struct warden_event 
     if (exec == NULL)
         return;
     exec->judging = NULL;
-    if (why == NULL && exec->place != NULL &&
-        place_has_oom_kills(exec->place, event->stats.oom_kills))
-        exec->end.oom |= exec->group_kills < 0;
+    if (why == NULL && exec->place != NULL)
+        exec->end.oom |=
+            jail_exit_is_oom(&exec->exit, place_has_oom_kills(exec->place, event->stats.oom_kills));
     maybe_end(exec);
 }
 
@@ -193,10 +193,8 @@ static void judge(struct exec *exec)
     struct place *place = exec->place;
     struct err err = {0};
     uint32_t number = 0;
-    bool is_kill = exec->end.signal == SIGKILL || exec->end.code == 128 + SIGKILL;
-    if (exec->group_kills > 0)
-        exec->end.oom = !exec->was_killed && (exec->end.code != 0 || exec->end.signal != 0);
-    if ((!is_kill && exec->group_kills <= 0) || exec->was_killed ||
+    exec->end.oom = !exec->was_killed && jail_exit_is_oom(&exec->exit, 0);
+    if ((!jail_exit_is_kill(&exec->exit) && exec->exit.oom_kills <= 0) || exec->was_killed ||
         place->provider->warden == NULL || jail_ask_stat(place->jail, &number, &err) < 0)
         return;
     exec->judging = mem_alloc(sizeof *exec->judging);
@@ -372,7 +370,7 @@ static void exec_on_event(struct asked_op *op, const struct jail_event *event,
                                       .peak_bytes =
                                           MAX(event->exit.peak_kib * 1024, event->exit.group_peak),
                                       .memory_bytes = exec->place->plan.limits.memory_bytes};
-        exec->group_kills = event->exit.oom_kills;
+        exec->exit = event->exit;
         place_remove(exec->place, &exec->op);
         exec->owed = count_unread(exec);
         timer_set(exec->linger, LINGER_MS, 0);
